@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from devnet.borrowed import chosen_context, give_back_earlier
-from devnet.cli.enclosure import NodeKind, rerun_enclosed
+from devnet.cli.enclosure import NodeKind, fail, rerun_enclosed
 from devnet.controlplane import stop_supervisor
 from devnet.demo import (
     Borrow,
@@ -134,7 +134,7 @@ def _asked() -> bool:
 
 
 def _checked(sdl: Path | None, default: Path) -> Path:
-    """The SDL to publish. Raises `typer.BadParameter` when there is none, often because of the current folder."""
+    """The SDL to publish. Ends the command when there is none, often because of the current folder."""
     chosen = sdl or default
     if chosen.is_file():
         return chosen
@@ -142,7 +142,8 @@ def _checked(sdl: Path | None, default: Path) -> Path:
         raise typer.BadParameter(
             f"{chosen} is not in {Path.cwd()}: start the demo in a checkout of the repository, or name an SDL by --sdl"
         )
-    raise typer.BadParameter(printable(f"{chosen} is no file; --sdl names the SDL that the tenant publishes"))
+    what = "is a folder" if chosen.is_dir() else "is no file"
+    return fail(f"{chosen} {what}; --sdl names the SDL that the tenant publishes")
 
 
 def _clear(data: Path, console: Console) -> None:

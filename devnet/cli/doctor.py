@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from devnet.cli.enclosure import NodeKind
+from devnet.cli.enclosure import NodeKind, fail
 from devnet.cli.output import Output, OutputOption, print_result
 from devnet.errors import DevnetError
 from devnet.gpu_toolkit import TOOLKIT_FILE, toolkit_problems
@@ -66,6 +66,8 @@ def doctor(
     Example: `lessor doctor --for production`
     """
     names = (*(CONTROL_PLANE if purpose is Purpose.ALL else ()), *ENGINE, *(NODE if node is NodeKind.REAL else ()))
+    if kubeconfig is not None:
+        _check_readable(kubeconfig)
     problems = missing_requirements() if node is NodeKind.REAL else ()
     errors = Console(stderr=True)
     try:
@@ -82,6 +84,14 @@ def doctor(
     _print_problems(errors, problems, warnings)
     if problems or warnings or any(row["where"] == "missing" for row in rows):
         raise typer.Exit(FINDING)
+
+
+def _check_readable(file: Path) -> None:
+    try:
+        with file.open("rb"):
+            pass
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror}; --kubeconfig names your own kubeconfig")
 
 
 def _print_problems(errors: Console, problems: Sequence[str], warnings: Sequence[str]) -> None:

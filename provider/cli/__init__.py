@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from lease.exit_codes import EXIT_CODES, TROUBLE, USAGE
+from lease.exit_codes import EXIT_CODES, INTERRUPTED, TROUBLE, USAGE
 from lease.printable import printable
 from provider.cli.commands import COMMANDS
 from provider.cli.lazy_group import LazyGroup, lazy_commands, unwrapped
@@ -22,8 +22,8 @@ __all__ = ["COMPLETE", "build_app", "main"]
 
 COMPLETE = "_LESSOR_COMPLETE"
 """The variable by which a shell asks for completions instead of running the command."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Why a write fails that has no file name: the disk or the terminal behind standard output."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
+"""Why a write fails that has no file name: the disk, the terminal or the reader behind standard output."""
 _HELP = """An Akash Network provider in which every lease is a Pulumi stack.
 
 Start with `lessor doctor` (which tools are on this machine?), `lessor demo` (one lease from its SDL to its end) and
@@ -44,9 +44,18 @@ def _documented_codes() -> Iterator[None]:
     except _UsageError as error:
         error.exit_code = USAGE  # type: ignore[attr-defined]
         raise
-    except typer.Abort:
+    except (typer.Abort, EOFError):
         typer.echo("Aborted.", err=True)
         raise typer.Exit(TROUBLE) from None
+    except BrokenPipeError as error:
+        if error.filename is not None:
+            raise
+        _end_output()
+        raise typer.Exit(TROUBLE) from None
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # rich ends the process itself, with the code of a finding
+            raise typer.Exit(TROUBLE) from None
+        raise
 
 
 class _Lessor(LazyGroup):
@@ -96,14 +105,29 @@ def main() -> None:
         completion_init()
     gc.disable()  # until the command is imported: collections find no garbage then and take a sixth of the time
     try:
-        build_app()()
+        try:
+            build_app()()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # while a failure of it still decides the code
+    except KeyboardInterrupt:  # during an import, before the command runs
+        raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         if isinstance(error, OSError) and (error.filename is not None or error.errno in _FULL):
+            _end_output()
             where = "" if error.filename is None else f"{error.filename}: "
-            typer.secho(printable(f"lessor: {where}{error.strerror}"), err=True, fg=typer.colors.RED)
+            if error.errno != errno.EPIPE:
+                typer.secho(printable(f"lessor: {where}{error.strerror}"), err=True, fg=typer.colors.RED)
             raise SystemExit(TROUBLE) from None
         from stacks.common import use_plain_tracebacks  # noqa: PLC0415  most commands end without one
 
         use_plain_tracebacks()  # Typer has put its own in place meanwhile
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(TROUBLE) from None
+
+
+def _end_output() -> None:
+    """Send what is still in buffers nowhere: the output takes no more, and the interpreter's end would fail again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

@@ -12,6 +12,7 @@ from sqlalchemy.exc import ArgumentError as UrlError
 
 from provider.backup.restoring import Restored, check_backup, restore_home
 from provider.backup.saving import save_home
+from provider.cli.home import settings_of_home
 from provider.cli.output import Output, OutputOption, failure, print_result, warn
 from provider.cli.version import version
 from provider.errors import ProviderError
@@ -46,7 +47,7 @@ def backup(
     Example: `lessor backup /srv/backups/lessor.zip`
     """
     try:
-        settings = load_settings()
+        settings = settings_of_home()
         saved = save_home(settings.home, file, database=_database(settings), version=version())
     except ProviderError as error:
         raise failure(error) from None

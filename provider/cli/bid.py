@@ -18,6 +18,7 @@ from lease.exit_codes import FINDING
 from provider.cli.bid_store import past, recent
 from provider.cli.bid_text import decision_json, decision_lines, explained_lines
 from provider.cli.bid_what_if import what_if
+from provider.cli.names import account
 from provider.cli.output import Output, OutputOption, failure, print_result
 from provider.errors import ArgumentError, ProviderError
 
@@ -32,7 +33,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=_MANY, help="The number of decisions to list.")] = 20,
     declined: Annotated[bool, typer.Option("--declined", help="List only orders that were declined.")] = False,
     bids: Annotated[bool, typer.Option("--bids", help="List only orders that were bid on.")] = False,
-    owner: Annotated[str, typer.Option(help="List only orders of this tenant.")] = "",
+    owner: Annotated[str, typer.Option(help="List only orders of this tenant.", callback=account)] = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List decisions about orders, the newest first.
@@ -61,7 +62,7 @@ def explain(
         typer.Option(help="Explain what the running provider would decide if this SDL were an order; - reads stdin."),
     ] = None,
     price: Annotated[str, typer.Option(help="With --sdl: the maximum price of every unit, for example 100uact.")] = "",
-    owner: Annotated[str, typer.Option(help="With --sdl: the tenant whose order it would be.")] = "",
+    owner: Annotated[str, typer.Option(help="With --sdl: the tenant whose order it would be.", callback=account)] = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Explain why an order was bid on or declined.

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from provider.cli.home import settings_of_store
 from provider.errors import ArgumentError, StoreError
 from provider.market.explanation import explain, explanation_json
 from provider.market.record.decisions import StoredDecision, load_inputs, recent_decisions, short_reasons
-from provider.settings import load_settings
 from provider.store import Database, read_database
 
 __all__ = ["past", "recent"]
@@ -66,7 +66,7 @@ async def _explained(database: Database, stored: StoredDecision) -> dict[str, An
 
 @asynccontextmanager
 async def _opened() -> AsyncIterator[Database]:
-    database = await read_database(load_settings().database_url)
+    database = await read_database(settings_of_store().database_url)
     try:
         yield database
     finally:

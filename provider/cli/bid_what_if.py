@@ -11,10 +11,10 @@ from lease.groups import GroupSpec
 from lease.resources import Price
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES
+from provider.cli.home import settings_of_home
 from provider.cli.input_file import read_input
 from provider.errors import ArgumentError, ProviderError
 from provider.market.question_socket import ask_market, market_socket
-from provider.settings import load_settings
 from provider.units import parse_coin
 
 __all__ = ["what_if"]
@@ -30,7 +30,7 @@ def what_if(file: Path, *, price: str, owner: str) -> list[dict[str, Any]]:
     groups = tuple(_priced(group, price) for group in document.groups) if price else document.groups
     window = document.reclamation_min_window_seconds
     notice = None if window is None else int(window * 10**9)
-    return ask_market(market_socket(load_settings().home), groups, owner=owner, reclamation_ns=notice)
+    return ask_market(market_socket(settings_of_home().home), groups, owner=owner, reclamation_ns=notice)
 
 
 def _read(file: Path) -> Sdl:

@@ -110,15 +110,23 @@ _OPERATOR = GroupEntry(
     },
 )
 _ADDRESS = GroupEntry(
-    "List the addresses that leases have.",
-    {"list": CommandEntry("provider.cli.inventory:addresses", "List the leased addresses, each with its lease.")},
+    "List the addresses that leases have, and those that had one before.",
+    {
+        "list": CommandEntry("provider.cli.inventory:addresses", "List the leased addresses, each with its lease."),
+        "history": CommandEntry(
+            "provider.cli.claim_history:address_history", "List which leases had an address, the newest first."
+        ),
+    },
 )
 _HOSTNAME = GroupEntry(
-    "List the hostnames that leases have.",
+    "List the hostnames that leases have, and those that had one before.",
     {
         "list": CommandEntry(
             "provider.cli.inventory:hostnames", "List the hostnames, each with its lease and whether it is reached."
-        )
+        ),
+        "history": CommandEntry(
+            "provider.cli.claim_history:hostname_history", "List which leases had a hostname, the newest first."
+        ),
     },
 )
 _CONFIG = GroupEntry(

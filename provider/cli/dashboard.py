@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from provider.cli.home import settings_of_home
 from provider.cli.output import Output, OutputOption, failure, print_result
 from provider.errors import ProviderUnreachable, SettingsError
-from provider.settings import load_settings
 
 __all__ = ["dashboard"]
 
@@ -20,7 +20,7 @@ def dashboard(*, output: OutputOption = Output.TABLE) -> None:
     Example: `xdg-open $(lessor dashboard)`
     """
     try:
-        link = _link(load_settings().home)
+        link = _link(settings_of_home().home)
     except (SettingsError, ProviderUnreachable) as error:
         raise failure(error) from None
     print_result({"link": link}, [link], output)

@@ -21,6 +21,7 @@ from provider.cli.change_table import ShownChange, change_json, compared, from_p
 from provider.cli.completion import lease_names
 from provider.cli.input_file import read_input
 from provider.cli.lease_store import one_lease
+from provider.cli.names import lease_name
 from provider.cli.next_version import NoDiff, Versions, next_version, parse_lease, read_manifest_text
 from provider.cli.output import Output, OutputOption, code_of, failure, print_result, warn
 from provider.cli.trial import preview_beside
@@ -61,6 +62,7 @@ def diff(
             help="The lease: its whole id, or a name that `lessor lease show` takes, such as its dseq.",
             metavar="LEASE",
             autocompletion=lease_names,
+            callback=lease_name,
         ),
     ],
     objects: Annotated[

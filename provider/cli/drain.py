@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from provider.cli.home import settings_of_home
 from provider.cli.output import Output, OutputOption, failure, print_result
 from provider.errors import ArgumentError, ProviderError, SettingsError
 from provider.maintenance import Drain, Maintenance, change_maintenance
-from provider.settings import load_settings
 from provider.units import parse_duration
 
 __all__ = ["drain", "undrain"]
@@ -84,7 +84,7 @@ def _reason(text: str) -> str:
 def _change(change: Callable[[Maintenance], Maintenance], output: Output) -> None:
     """Write the changed state of what holds now, and print it."""
     try:
-        state = change_maintenance(load_settings().home, change)
+        state = change_maintenance(settings_of_home().home, change)
     except SettingsError as error:
         raise failure(error) from None
     except (OSError, ValueError) as error:

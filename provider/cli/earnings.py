@@ -15,9 +15,9 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from provider.cli.home import settings_of_store
 from provider.cli.output import Output, OutputOption, failure, print_result, table_lines
 from provider.errors import SettingsError, StoreError
-from provider.settings import load_settings
 from provider.store import read_database
 from provider.store.fees import DayFees, fees_between
 from provider.store.money import Earned, LeaseMoney, earned_between, known_money
@@ -131,7 +131,7 @@ def _cells(place: _Place, earned: Decimal, paid: Decimal, *, whole: bool) -> tup
 
 async def _read(first: date, last: date) -> tuple[Sequence[Earned], Sequence[DayFees], Sequence[LeaseMoney]]:
     """The earnings and fees of these days, and the money of the leases that have not ended, in their order."""
-    database = await read_database(load_settings().database_url)
+    database = await read_database(settings_of_store().database_url)
     try:
         known = (await known_money(database)).items()
         living = [item for _, item in sorted(known, key=lambda pair: pair[0]) if not item.ended]

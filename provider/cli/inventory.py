@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lease.exit_codes import FINDING
-from provider.cli.output import Output, OutputOption, failure, print_result, table_lines
+from provider.cli.home import settings_of_home
+from provider.cli.output import Output, OutputOption, failure, print_result, table_lines, utc_time
 from provider.errors import ProviderError
 from provider.local_socket import ask_provider, views_socket
-from provider.settings import load_settings
 
 __all__ = ["addresses", "hostnames", "inventory"]
 
@@ -36,16 +36,16 @@ def inventory(*, output: OutputOption = Output.TABLE) -> None:
 def addresses(*, output: OutputOption = Output.TABLE) -> None:
     """List the leased addresses, each with its lease.
 
-    One address may serve several ports and leases of one owner. LESSOR_IP_RANGES names the addresses. The running
+    A document also names the object that holds the claim; `lessor address history` lists who had an address before. One address may serve several ports and leases of one owner. LESSOR_IP_RANGES names the addresses. The running
     provider answers. Exit code 1: the cluster does not answer, and a line says why.
 
     Example: `lessor address list --output yaml`
     """
     found = _asked("addresses")
     rows, count = found["addresses"], found["count"]
-    cells = [(one["address"] or "none yet", one["port"], one["service"], one["lease"]) for one in rows]
-    table = table_lines(cells, header=("ADDRESS", "PORT", "SERVICE", "LEASE")) or ["no lease has an address"]
-    document = {"addresses": rows, "free": count["free"], "all": count["all"]}
+    cells = [(one["address"] or "none yet", one["port"], one["service"], one["lease"], _since(one)) for one in rows]
+    table = table_lines(cells, header=("ADDRESS", "PORT", "SERVICE", "LEASE", "SINCE")) or ["no lease has an address"]
+    document = {"addresses": [_dated(one) for one in rows], "free": count["free"], "all": count["all"]}
     print_result(document, [*table, f"{count['free']} of {count['all']} addresses are free"], output)
     _end(found)
 
@@ -61,16 +61,17 @@ def hostnames(*, output: OutputOption = Output.TABLE) -> None:
     """
     found = _asked("addresses")
     rows = found["hostnames"]
-    cells = [(one["hostname"], one["service"], one["lease"], _health(one)) for one in rows]
-    table = table_lines(cells, header=("HOSTNAME", "SERVICE", "LEASE", "HEALTH")) or ["no lease has a hostname"]
-    print_result({"hostnames": rows}, table, output)
+    cells = [(one["hostname"], one["service"], one["lease"], _since(one), _health(one)) for one in rows]
+    header = ("HOSTNAME", "SERVICE", "LEASE", "SINCE", "HEALTH")
+    table = table_lines(cells, header=header) or ["no lease has a hostname"]
+    print_result({"hostnames": [_dated(one) for one in rows]}, table, output)
     _end(found)
 
 
 def _asked(view: str) -> dict[str, Any]:
     """The running provider's answer. Raises `typer.Exit`, with the problem printed."""
     try:
-        answer = ask_provider(views_socket(load_settings().home), {"view": view}, seconds=_ANSWER_S)
+        answer = ask_provider(views_socket(settings_of_home().home), {"view": view}, seconds=_ANSWER_S)
         if not answer.get("ok"):
             raise ProviderError(str(answer.get("text")))
     except ProviderError as error:
@@ -81,6 +82,15 @@ def _asked(view: str) -> dict[str, Any]:
 def _end(found: Mapping[str, Any]) -> None:
     if problem := found["problem"]:
         raise failure(str(problem), code=FINDING)
+
+
+def _since(one: Mapping[str, Any]) -> str:
+    """Since when the lease has it; a claim of the last seconds is not recorded yet."""
+    return utc_time(one["since"]) if one.get("since") is not None else "-"
+
+
+def _dated(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {**one, "since": utc_time(one["since"]) if one.get("since") is not None else None}
 
 
 def _health(one: Mapping[str, Any]) -> str:

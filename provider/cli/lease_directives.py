@@ -13,11 +13,11 @@ import typer
 
 from lease.ids import LeaseId
 from lease.printable import printable
+from provider.cli.home import settings_of_home
 from provider.cli.lease_store import one_lease
 from provider.cli.output import LeaseName, Output, OutputOption, failure, print_lines, print_result
 from provider.errors import ProviderError
 from provider.lifecycle.control import OperatorRequest, control_path, send_request
-from provider.settings import load_settings
 
 __all__ = ["attention", "close", "confirm", "recreate", "release_brake", "request", "retry"]
 
@@ -85,7 +85,7 @@ def _direct(directive: OperatorRequest, name: str, output: Output, *, question: 
 def request(directive: OperatorRequest, lease: LeaseId | None = None, **fields: object) -> dict[str, Any]:
     """The running provider's answer. Raises `typer.Exit`, with the problem printed, when it refuses or none runs."""
     try:
-        answer = send_request(control_path(load_settings().home), directive, lease, **fields)
+        answer = send_request(control_path(settings_of_home().home), directive, lease, **fields)
         if not answer.get("ok"):
             raise ProviderError(str(answer.get("text") or json.dumps(answer)))
     except ProviderError as error:

@@ -12,6 +12,7 @@ from lease.ids import LeaseId
 from provider.cli.completion import lease_names
 from provider.cli.lease_directives import confirm, request
 from provider.cli.lease_store import one_lease
+from provider.cli.names import lease_name
 from provider.cli.output import Output, OutputOption, failure, print_result, table_lines
 from provider.errors import ProviderError
 from provider.lifecycle.control import OperatorRequest
@@ -20,7 +21,10 @@ __all__ = ["restore", "volumes"]
 
 _COLUMNS = ("LEASE", "CLAIM", "VOLUME", "CLASS", "SIZE", "STATE")
 _Name = Annotated[
-    str, typer.Argument(help="The lease that has ended: a name that `lessor lease show` takes.", metavar="LEASE")
+    str,
+    typer.Argument(
+        help="The lease that has ended: a name that `lessor lease show` takes.", metavar="LEASE", callback=lease_name
+    ),
 ]
 _Into = Annotated[
     str,
@@ -29,6 +33,7 @@ _Into = Annotated[
         help="The lease that gets the volumes; default: the tenant's only lease.",
         metavar="LEASE",
         autocompletion=lease_names,
+        callback=lease_name,
     ),
 ]
 _Only = Annotated[

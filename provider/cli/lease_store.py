@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from lease.ids import LeaseId, namespace_name
+from provider.cli.home import settings_of_store
 from provider.cli.lease_records import LeaseRecords, lease_records
 from provider.errors import StoreError
 from provider.lifecycle.directives import DirectiveKind
 from provider.lifecycle.state import LeaseStatus
 from provider.runs.log import StoredRun, runs_of
-from provider.settings import Settings, load_settings
+from provider.settings import Settings
 from provider.store import Database, read_database
 from provider.store.directives import stored_directives
 from provider.store.leases import find_lease, known_leases
@@ -33,14 +34,14 @@ class LeaseStory:
 
 async def every_lease(*, closed: bool) -> tuple[Sequence[LeaseStatus], frozenset[LeaseId]]:
     """All leases, and those that the teardown brake holds. Raises `SettingsError` and `StoreError`."""
-    async with _opened(load_settings()) as database:
+    async with _opened(settings_of_store()) as database:
         found = await known_leases(database, closed=closed)
         directives = await stored_directives(database)
     return found, frozenset(each.lease for each in directives if each.kind is DirectiveKind.HELD)
 
 
 async def one_lease(name: str, *, limit: int) -> LeaseStory:
-    settings = load_settings()
+    settings = settings_of_store()
     async with _opened(settings) as database:
         status = await find_lease(database, name)
         ring, problem = _ring(settings)

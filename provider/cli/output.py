@@ -18,6 +18,7 @@ from lease.exit_codes import SETTINGS, TROUBLE, UNAVAILABLE, USAGE
 from lease.output_forms import Output, document_text
 from lease.printable import printable, printable_line
 from provider.cli.completion import lease_names
+from provider.cli.names import lease_name
 from provider.errors import ArgumentError, ProviderUnreachable, SettingsError, WrongChain
 
 __all__ = [
@@ -38,6 +39,7 @@ LeaseName = Annotated[
         help="The lease's id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough.",
         metavar="LEASE",
         autocompletion=lease_names,
+        callback=lease_name,
     ),
 ]
 OutputOption = Annotated[

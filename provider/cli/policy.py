@@ -21,6 +21,7 @@ from policies.errors import PolicyFileError
 from policies.own_rules import own_rules
 from policies.rules import Domain, Level, Manifest, Objects, Rule
 from policies.running import recorded as recorded_manifests
+from provider.cli.home import settings_of_home
 from provider.cli.input_file import read_input
 from provider.cli.output import Output, OutputOption, failure, print_result, table_lines, warn
 from provider.daemon.backends import engine_config, policy_book
@@ -100,6 +101,11 @@ def test(
     Example: `lessor policy test policies.yaml`
     """
     try:
+        with file.open("rb"):  # no file at all is no wrong setting
+            pass
+    except OSError as error:
+        raise failure(f"cannot read {file}: {error.strerror}") from None
+    try:
         book = _book(file)
     except PolicyFileError as error:
         raise failure(SettingsError(str(error))) from None
@@ -146,7 +152,7 @@ def _objects(name: str) -> Sequence[Manifest]:
     try:
         documents = list(yaml.safe_load_all(read_input(name, limit=_LARGEST)))
     except (OSError, yaml.YAMLError) as error:
-        raise failure(f"cannot read {name}: {' '.join(str(error).split())}") from None
+        raise failure(f"cannot read {name}: {_one_line(error)}") from None
     found: list[Manifest] = []
     for document in documents:
         items = document.get("items") if isinstance(document, Mapping) and "items" in document else [document]
@@ -176,7 +182,7 @@ def audit(
     Example: `lessor policy audit --output json`
     """
     try:
-        settings = load_settings()
+        settings = settings_of_home() if recorded else load_settings()
         book = policy_book(settings)
         found = list(_audit_stacks(settings, book)) if recorded else []
         found += _audit_export(book, cluster_stack) if cluster_stack else []
@@ -205,9 +211,13 @@ def _audit_export(book: RuleBook, name: str) -> list[Finding]:
         resources = (document.get("deployment") or {}).get("resources") or ()
         objects = list(recorded_manifests(resources))
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise failure(f"cannot read {name}: {' '.join(str(error).split())}") from None
+        raise failure(f"cannot read {name}: {_one_line(error)}") from None
     judged = book.judge(objects, domain=Domain.CLUSTER)
     return [Finding(CLUSTER_STACK, "recorded", violation) for violation in judged]
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(getattr(error, "strerror", None) or error).split())
 
 
 async def _audit_cluster(settings: Settings, book: RuleBook) -> tuple[Audit, Audit]:

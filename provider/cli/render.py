@@ -25,6 +25,7 @@ from lease.sdl import read_sdl
 from lease.sdl.document import MAX_BYTES
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
 from provider.cli.input_file import read_input
+from provider.cli.names import account
 from provider.cli.output import Output, OutputOption, print_result, table_lines
 from provider.errors import ArgumentError
 from provider.units import parse_endpoint, parse_hostname, parse_object_name
@@ -34,16 +35,8 @@ __all__ = ["render"]
 _OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
 _PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 _REDACTED = "(redacted)"
-_ACCOUNT = re.compile(r"[a-z]+1[a-z0-9]{6,58}")
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
-
-
-def _account(value: str) -> str:
-    """The address as it is. Raises `typer.BadParameter` for text that is no address: it becomes a label's value."""
-    if len(value) > 63 or not _ACCOUNT.fullmatch(value):
-        raise typer.BadParameter(f"{value!r} is no bech32 address, such as {_OWNER}")
-    return value
 
 
 def _each(parse: Callable[[str], str]) -> Callable[[list[str] | str | None], list[str] | str | None]:
@@ -62,9 +55,9 @@ def _each(parse: Callable[[str], str]) -> Callable[[list[str] | str | None], lis
 
 
 _File = Annotated[str, typer.Argument(help="An SDL; - reads standard input.", metavar="FILE")]
-_Owner = Annotated[str, typer.Option(help="The tenant's address.", callback=_account)]
+_Owner = Annotated[str, typer.Option(help="The tenant's address.", callback=account)]
 _Dseq = Annotated[int, typer.Option(min=1, max=2**64 - 1, help="The deployment sequence.")]
-_Provider = Annotated[str, typer.Option(help="The provider's address.", callback=_account)]
+_Provider = Annotated[str, typer.Option(help="The provider's address.", callback=account)]
 _Group = Annotated[str, typer.Option(help="Render only this placement.")]
 _Mode = Annotated[
     IngressMode, typer.Option(help="How hostnames are published: by Ingress objects or by the Gateway API.")

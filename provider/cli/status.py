@@ -9,10 +9,10 @@ from typing import Any
 import typer
 
 from lease.exit_codes import FINDING, TROUBLE
+from provider.cli.home import settings_of_home
 from provider.cli.output import Output, OutputOption, failure, print_result, table_lines
 from provider.errors import ProviderUnreachable, SettingsError
 from provider.local_socket import ask_provider, status_socket
-from provider.settings import load_settings
 
 __all__ = ["status", "status_rows"]
 
@@ -28,7 +28,7 @@ def status(*, output: OutputOption = Output.TABLE) -> None:
     Example: `lessor status --output json`
     """
     try:
-        found = ask_provider(status_socket(load_settings().home), {}, seconds=_ANSWER_S)
+        found = ask_provider(status_socket(settings_of_home().home), {}, seconds=_ANSWER_S)
     except (SettingsError, ProviderUnreachable) as error:
         raise failure(error) from None
     print_result(found, table_lines(status_rows(found)), output)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from lease.ids import namespace_name
+from provider.cli.home import settings_of_store
 from provider.cli.lease_records import LeaseRecords, claim_text, lease_records, manifest_text
 from provider.cli.output import LeaseName, Output, OutputOption, failure, print_result, table_lines, utc_time
 from provider.errors import SettingsError, StoreError
 from provider.lifecycle.state import LeaseStatus
 from provider.market.record.decisions import StoredDecision, orders_decided
 from provider.runs.log import StoredRun, runs_of
-from provider.settings import load_settings
 from provider.store import read_database
 from provider.store.leases import find_lease
 from provider.store.money import LeaseMoney, known_money
@@ -52,7 +52,7 @@ def trace(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
 
 
 async def _read(name: str) -> tuple[LeaseStatus, list[TraceEvent]]:
-    database = await read_database(load_settings().database_url)
+    database = await read_database(settings_of_store().database_url)
     try:
         status = await find_lease(database, name)
         decided = await orders_decided(database, status.lease.order)

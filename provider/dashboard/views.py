@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 from components.errors import BuildError
 from components.lease import lease_objects
@@ -32,7 +32,7 @@ from provider.protocols.cluster import PROVIDER_HOST, PROVIDER_LEASED_IP
 from provider.runs.log import RunOutcome, StoredRun, runs_of
 from provider.runs.versions import versions_of
 from provider.store import Database
-from provider.store.claims import claims_of
+from provider.store.claims import ClaimKind, claims_of, held_claims
 from provider.store.fees import fees_between
 from provider.store.leases import find_lease, known_leases, states_of
 from provider.store.manifests import manifests_of
@@ -58,6 +58,9 @@ _LEVELS = {
     Phase.UNKNOWN: "trouble",
 }
 _OUTCOMES = {RunOutcome.RUNNING: "", RunOutcome.INTERRUPTED: "warning"}
+
+_Since: TypeAlias = Mapping[tuple[ClaimKind, str, str, str], float]
+"""When a claim was given (Unix seconds), by kind, name, port and lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +156,23 @@ class Views:
                 )
         except (TimeoutError, ClusterError) as error:
             return {"problem": str(error) or "the cluster does not answer", "hostnames": [], "addresses": []}
+        since = await self._since()
         health = {str(each["metadata"]["name"]): each.get("status") for each in hosts}
         hostnames = sorted(host_claims(hosts).values(), key=lambda claim: claim.hostname)
         claims = sorted(address_claims(ips).values(), key=lambda claim: (claim.address, claim.external_port))
         return {
             "problem": "",
-            "hostnames": [_hostname(one, health.get(route_name(one.hostname))) for one in hostnames],
-            "addresses": [_address(one) for one in claims],
+            "hostnames": [_hostname(one, health.get(route_name(one.hostname)), since) for one in hostnames],
+            "addresses": [_address(one, since) for one in claims],
         }
+
+    async def _since(self) -> _Since:
+        """Empty when the store does not answer: the claims themselves are in the cluster."""
+        try:
+            held = await held_claims(self._sources.database)
+        except StoreError:
+            return {}
+        return {(one.claim.kind, *one.claim.key[1:]): one.given_at for one in held}
 
     def counts(self) -> dict[str, int]:
         """How many addresses can be leased, and how many of them are free."""
@@ -270,8 +282,10 @@ def _node(node: Node, free: Node | None) -> dict[str, Any]:
     }
 
 
-def _hostname(claim: HostnameClaim, status: object) -> dict[str, Any]:
-    """`health` is what the hostname operator wrote into the claim; empty where none has checked it."""
+def _hostname(claim: HostnameClaim, status: object, since: _Since) -> dict[str, Any]:
+    """`health` is what the hostname operator wrote into the claim; empty where none has checked it. `object` holds the
+    claim, and the lease's route has the same name.
+    """
     said = status if isinstance(status, Mapping) else {}
     return {
         "hostname": claim.hostname,
@@ -280,16 +294,21 @@ def _hostname(claim: HostnameClaim, status: object) -> dict[str, Any]:
         "service": f"{claim.service}:{claim.external_port}",
         "health": str(said.get("state") or ""),
         "problem": str(said.get("message") or ""),
+        "since": since.get((ClaimKind.HOSTNAME, claim.hostname, "", str(claim.lease))),
+        "object": f"{PROVIDER_HOST.kind} {route_name(claim.hostname)}",
     }
 
 
-def _address(claim: AddressClaim) -> dict[str, Any]:
+def _address(claim: AddressClaim, since: _Since) -> dict[str, Any]:
+    port = f"{claim.external_port}/{claim.proto}"
     return {
         "address": claim.address,
         "lease": _short(claim.lease),
         "lease_id": str(claim.lease),
         "service": f"{claim.service}:{claim.port}",
-        "port": f"{claim.external_port}/{claim.proto}",
+        "port": port,
+        "since": since.get((ClaimKind.ADDRESS, claim.address, port, str(claim.lease))),
+        "object": f"{PROVIDER_LEASED_IP.kind} {claim.name}",
     }
 
 

@@ -14,7 +14,7 @@ from lease.ids import LeaseId, namespace_name
 from provider.store.database import Database
 from provider.store.tables import claims
 
-__all__ = ["Claim", "ClaimKind", "StoredClaim", "claims_of", "claims_on", "note_claims", "open_claims"]
+__all__ = ["Claim", "ClaimKind", "StoredClaim", "claims_of", "claims_on", "held_claims", "note_claims", "open_claims"]
 
 _AT_ONCE = 200
 """Rows of one transaction, so that other writers wait only for these."""
@@ -85,6 +85,11 @@ async def claims_on(database: Database, name: str, *, limit: int = 100) -> Seque
     return await _found(database, claims.c.name == name.lower(), limit)
 
 
+async def held_claims(database: Database) -> Sequence[StoredClaim]:
+    """Every claim that was not given back. Raises `StoreError`."""
+    return await _found(database, claims.c.released_at.is_(None), None)
+
+
 async def _in_parts(database: Database, rows: Sequence[dict[str, Any]], statement: Any) -> None:
     waiting = iter(rows)
     while some := list(islice(waiting, _AT_ONCE)):
@@ -92,7 +97,7 @@ async def _in_parts(database: Database, rows: Sequence[dict[str, Any]], statemen
             await connection.execute(statement, some)
 
 
-async def _found(database: Database, condition: Any, limit: int) -> Sequence[StoredClaim]:
+async def _found(database: Database, condition: Any, limit: int | None) -> Sequence[StoredClaim]:
     query = select(claims).where(condition).order_by(claims.c.id.desc()).limit(limit)
     async with database.reading() as connection:
         rows = (await connection.execute(query)).mappings().all()

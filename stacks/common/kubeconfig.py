@@ -43,7 +43,9 @@ def read_kubeconfig(source: Path) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise EngineError(f"the kubeconfig {file} cannot be used: {_yaml_problem(error)}") from None
         except (OSError, ValueError, AttributeError, TypeError, LookupError, RecursionError) as error:
-            raise EngineError(f"the kubeconfig {file} cannot be used: {error}") from None
+            raise EngineError(
+                f"the kubeconfig {file} cannot be used: {getattr(error, 'strerror', None) or error}"
+            ) from None
     return merged
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from provider.errors import ClusterError
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node, Snapshot
 from provider.local_socket import serve_socket, views_socket
+from provider.store import open_database
+from provider.store.claims import Claim, ClaimKind, note_claims, open_claims
 from tests.world.cluster import FakeCluster
 from tests.world.patience import eventually
 
@@ -43,6 +45,7 @@ class Provider:
     home: Path
     cluster: FakeCluster
     stale: str = ""
+    database: Any = None
 
     def sources(self) -> Sources:
         nodes = (node("n1", 8000, (A100, A100, T4)), node("n2", 4000, (A100,)))
@@ -55,7 +58,7 @@ class Provider:
             free=lambda: free,
             stale=lambda: self.stale,
             policies=nothing,
-            database=nothing,
+            database=self.database,
             ring=nothing,
             cluster=self.cluster,  # type: ignore[arg-type]
             records="lease",
@@ -70,9 +73,11 @@ class Provider:
 
 @pytest.fixture
 async def provider(tmp_path: Path) -> AsyncIterator[Provider]:
-    made = Provider(tmp_path, FakeCluster("lease"))
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
+    made = Provider(tmp_path, FakeCluster("lease"), database=database)
     async with serving(made):
         yield made
+    await database.close()
 
 
 @asynccontextmanager
@@ -153,6 +158,57 @@ async def test_addresses_have_their_lease_and_how_many_are_free(provider: Provid
     assert "2 of 3 addresses are free" in done.stdout
     found = yaml.safe_load((await provider.lessor("address", "list", "-o", "yaml")).stdout)
     assert (found["free"], found["all"], found["addresses"][0]["address"]) == (2, 3, "203.0.113.7")
+
+
+HOST = Claim(ClaimKind.HOSTNAME, "web.example.com", "", LEASE, "web:80")
+ADDRESS = Claim(ClaimKind.ADDRESS, "203.0.113.7", "8080/TCP", LEASE, "web:80")
+BEFORE = LeaseId("akash1other", 5, 1, 1, "akash1us")
+
+
+async def test_a_hostname_and_an_address_have_since_when_and_the_object_that_holds_the_claim(
+    provider: Provider,
+) -> None:
+    await claim(provider.cluster)
+    await note_claims(provider.database, [(HOST, 1_700_000_000.0), (ADDRESS, 1_700_000_060.0)], [])
+    done = await provider.lessor("hostname", "list")
+    assert [line.split()[5] for line in done.stdout.splitlines()[1:]] == ["-", "2023-11-14T22:13:20Z"]
+    other, web = json.loads((await provider.lessor("hostname", "list", "--json")).stdout)["hostnames"]
+    assert (other["since"], web["since"]) == (None, "2023-11-14T22:13:20Z")
+    assert web["object"] == "ProviderHost web.example.com"
+    (address,) = json.loads((await provider.lessor("address", "list", "--json")).stdout)["addresses"]
+    assert address["since"] == "2023-11-14T22:14:20Z" and address["object"].startswith("ProviderLeasedIP ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "held"), [("hostname", "Web.Example.com", HOST), ("address", "203.0.113.7", ADDRESS)]
+)
+async def test_who_had_a_name_before_is_listed_without_the_cluster(
+    provider: Provider, kind: str, name: str, held: Claim
+) -> None:
+    old = replace(held, lease=BEFORE)
+    await note_claims(provider.database, [(old, 1_600_000_000.0)], [])
+    (row,) = (await open_claims(provider.database)).values()
+    await note_claims(provider.database, [(held, 1_700_000_000.0)], [(row, 1_650_000_000.0)])
+    done = await provider.lessor(kind, "history", name)
+    now, before = (line.split() for line in done.stdout.splitlines()[1:])
+    assert now[:4] == ["2023-11-14T22:13:20Z", "now", "8/1/1", "akash1tenant"]
+    assert before[:4] == ["2020-09-13T12:26:40Z", "2022-04-15T05:20:00Z", "5/1/1", "akash1other"]
+    newest, oldest = json.loads((await provider.lessor(kind, "history", name, "--json")).stdout)
+    assert (newest["lease"], newest["until"], oldest["until"]) == (str(LEASE), None, "2022-04-15T05:20:00Z")
+    assert len(json.loads((await provider.lessor(kind, "history", name, "--limit", "1", "--json")).stdout)) == 1
+
+
+async def test_a_name_that_nobody_had_is_no_mistake(provider: Provider) -> None:
+    done = await provider.lessor("hostname", "history", f"nobody.example.com{EVIL}")
+    assert done.exit_code == FINE and "no lease is known to have had" in done.stdout and "\x1b" not in done.stdout
+
+
+async def test_a_store_that_does_not_answer_hides_no_claim(provider: Provider) -> None:
+    await claim(provider.cluster)
+    await provider.database.close()
+    (provider.home / "lessor.db").write_bytes(b"no database" * 1000)
+    done = await provider.lessor("hostname", "list")
+    assert done.exit_code == FINE and "web.example.com" in done.stdout, done.output
 
 
 @pytest.mark.parametrize("command", ["address", "hostname"])
