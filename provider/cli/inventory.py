@@ -36,8 +36,8 @@ def inventory(*, output: OutputOption = Output.TABLE) -> None:
 def addresses(*, output: OutputOption = Output.TABLE) -> None:
     """List the leased addresses, each with its lease.
 
-    A document also names the object that holds the claim; `lessor address history` lists who had an address before. One address may serve several ports and leases of one owner. LESSOR_IP_RANGES names the addresses. The running
-    provider answers. Exit code 1: the cluster does not answer, and a line says why.
+    One address may serve several ports and leases of one owner. LESSOR_IP_RANGES names the addresses. A document also
+    names the object that holds each claim. The running provider answers. Exit code 1: the cluster does not answer, and a line says why.
 
     Example: `lessor address list --output yaml`
     """
