@@ -37,7 +37,8 @@ def addresses(*, output: OutputOption = Output.TABLE) -> None:
     """List the leased addresses, each with its lease.
 
     One address may serve several ports and leases of one owner. LESSOR_IP_RANGES names the addresses. A document also
-    names the object that holds each claim. The running provider answers. Exit code 1: the cluster does not answer, and a line says why.
+    names the object that holds each claim. The running provider answers. Exit code 1: the cluster does not answer, and
+    a line says why.
 
     Example: `lessor address list --output yaml`
     """
