@@ -14,17 +14,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from stacks.common.config import EngineConfig
+from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.errors import EngineError
 from stacks.common.files import place_kubeconfig
 from stacks.common.listeners import FENCED
 from stacks.common.processes import DATA_MARK, LOCKING, STACK_MARK, alive, command_name, survivors
 from stacks.common.scratch_folders import scratch
+from stacks.common.stack_settings import write_settings
 from stacks.common.transit import TransitKey, TransitService
+from stacks.engine.backend_state import exported_state
 from stacks.engine.pool import worker_environment
 from stacks.worker.workspace import Secrets, environment
 
-__all__ = ["run_stock", "working_on"]
+__all__ = ["place_stack", "run_stock", "working_on"]
 
 _NOT_FOR_OPERATORS = (DATA_MARK, STACK_MARK, "PULUMI_SKIP_CHECKPOINTS")
 
@@ -38,6 +40,22 @@ def working_on(config: EngineConfig, stack: str) -> list[int]:
         if digits.isdigit() and alive(int(digits)) and command_name(int(digits)) in LOCKING:
             found.add(int(digits))
     return sorted(found)
+
+
+def place_stack(config: EngineConfig, stack: str) -> bool:
+    """Whether there is such a stack. One of another backend gets its folder on this machine, with the project's file
+    and what the state says of its secrets, which any machine may lack. Raises `EngineError`.
+    """
+    if not config.backend:
+        return config.exists(stack)
+    latest = exported_state(config, stack)
+    if latest is None:
+        return False
+    folder = config.folder(stack)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (folder / "Pulumi.yaml").exists():
+        (folder / "Pulumi.yaml").write_text(f"name: {PROJECT}\nruntime: python\nmain: {folder}\n")
+    return write_settings(config, stack, latest)
 
 
 def run_stock(config: EngineConfig, stack: str, arguments: Sequence[str]) -> int:

@@ -22,9 +22,10 @@ from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_r
 from provider.settings import Settings, load_settings
 from provider.store import open_database
 from provider.store.ring import open_ring
+from provider.store.stack_notes import StoredNotes
 from stacks.common import ResourceChange, StackResult
 from stacks.engine import EngineConfig, EngineError
-from stacks.stock_cli import run_stock, working_on
+from stacks.stock_cli import place_stack, run_stock, working_on
 
 __all__ = ["pulumi"]
 
@@ -89,8 +90,9 @@ def _run(lease: str, verb: Verb, *, yes: bool) -> int:
 
 
 def _on_stack(config: EngineConfig, stack: str, verb: Verb, *, settings: Settings, yes: bool) -> int:
-    if not config.exists(stack):
-        raise ProviderError(f"there is no stack {stack} below {config.data}: is AP_HOME the provider's?")
+    if not place_stack(config, stack):
+        where = "in LESSOR_STACK_BACKEND" if config.backend else f"below {config.data}: is AP_HOME the provider's?"
+        raise ProviderError(f"there is no stack {stack} {where}")
     if verb.effect is Effect.READS:
         return run_stock(config, stack, verb.arguments)
     _ask(stack, verb, yes=yes)
@@ -100,6 +102,8 @@ def _on_stack(config: EngineConfig, stack: str, verb: Verb, *, settings: Setting
             "`lessor lease show` shows what runs"
         )
     number = _begun(settings, stack, verb)
+    if config.backend:
+        asyncio.run(_doubted(settings, stack))
     code = None
     try:
         code = run_stock(config, stack, verb.arguments)
@@ -130,6 +134,17 @@ def _begun(settings: Settings, stack: str, verb: Verb) -> tuple[float, int]:
             await database.close()
 
     return at, asyncio.run(write())
+
+
+async def _doubted(settings: Settings, stack: str) -> None:
+    """Have the next operation of any machine read the cluster first. Raises `StoreError` and `EngineError`."""
+    database = await open_database(settings.database_url)
+    try:
+        notes = StoredNotes(database)
+        if (note := await notes.read(stack)) is not None:
+            await notes.write(stack, replace(note, sound=False))
+    finally:
+        await database.close()
 
 
 def _ended(settings: Settings, stack: str, verb: Verb, *, number: tuple[float, int], code: int | None) -> None:

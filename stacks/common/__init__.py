@@ -6,7 +6,7 @@ Other packages may import the names below. Importing them imports no Pulumi.
 from __future__ import annotations
 
 from stacks.common.causes import cause_of
-from stacks.common.config import EngineConfig
+from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.errors import DataInUse, EngineError, WorkerLost
 from stacks.common.fences import close_path, forbid_dumps, open_paths
 from stacks.common.files import hold, write_private
@@ -20,11 +20,13 @@ from stacks.common.priority import Priority
 from stacks.common.processes import command_name, environment, other_pids, parent, survivors
 from stacks.common.results import Durations, FailureCause, Operation, PropertyChange, ResourceChange, StackResult
 from stacks.common.scratch_folders import scratch
+from stacks.common.stack_settings import write_settings
 from stacks.common.term import forget_term, refuse_after_term, term_is_over, write_term
 from stacks.common.tracebacks import exception_text, plain_traceback, use_plain_tracebacks
 from stacks.common.wire import Task
 
 __all__ = [
+    "PROJECT",
     "DataInUse",
     "Durations",
     "EngineConfig",
@@ -64,5 +66,6 @@ __all__ = [
     "term_is_over",
     "use_plain_tracebacks",
     "write_private",
+    "write_settings",
     "write_term",
 ]

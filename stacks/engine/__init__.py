@@ -7,6 +7,7 @@ with the Automation API, the components and the policies. Between them run lengt
 from __future__ import annotations
 
 from stacks.common import DataInUse, EngineConfig, EngineError, WorkerLost
+from stacks.engine.backend_state import exported_state
 from stacks.engine.engine import PulumiEngine
 from stacks.engine.imported_state import importing
 from stacks.engine.load import Load
@@ -21,6 +22,7 @@ __all__ = [
     "Places",
     "PulumiEngine",
     "WorkerLost",
+    "exported_state",
     "importing",
     "recorded_objects",
     "recorded_stacks",

@@ -9,14 +9,15 @@ from typing import Any
 from policies.running import recorded
 from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.errors import EngineError
+from stacks.engine.backend_state import exported_state, stacks_of_backend
 
 __all__ = ["recorded_objects", "recorded_stacks"]
 
 
 def recorded_stacks(config: EngineConfig) -> list[str]:
-    """The names of the stacks that have a state in a folder, sorted."""
+    """The names of the stacks that have a state, sorted. Raises `EngineError` for a backend that does not answer."""
     if config.backend:
-        raise EngineError(f"the stacks are in {config.backend}: only states in folders are read")
+        return stacks_of_backend(config)
     files = sorted(config.stacks.glob(f"*/.pulumi/stacks/{PROJECT}/*.json"))
     return [file.stem for file in files if config.state_file(file.stem) == file]
 
@@ -27,8 +28,11 @@ def recorded_objects(config: EngineConfig, stack: str) -> list[Mapping[str, Any]
     """
     file = config.state_file(stack)
     try:
-        document = json.loads(file.read_bytes())
-        latest = document["checkpoint"]["latest"] or {}
+        if config.backend:
+            latest = exported_state(config, stack) or {}  # gone since it was listed
+        else:
+            latest = json.loads(file.read_bytes())["checkpoint"]["latest"] or {}
         return list(recorded(latest.get("resources") or ()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EngineError(f"the state {file} cannot be read: {type(error).__name__}: {error}") from None
+        where = f"of {stack}" if config.backend else str(file)
+        raise EngineError(f"the state {where} cannot be read: {type(error).__name__}: {error}") from None

@@ -18,23 +18,20 @@ from stacks.common.notes import StackNote, StackNotes
 from stacks.common.results import Operation
 from stacks.common.wire import Task
 
-__all__ = ["NotedStacks", "listed_stacks"]
+__all__ = ["NotedStacks", "backend_variables", "listed_stacks"]
 
 _LIST_S = 120.0
 
 
 async def listed_stacks(config: EngineConfig, inherited: Mapping[str, str]) -> frozenset[str]:
     """The names of the lease stacks in `config.backend`, as Pulumi lists them. Raises `EngineError`."""
-    variables = {
-        "PULUMI_BACKEND_URL": config.backend,
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
-        "PULUMI_CONFIG_PASSPHRASE_FILE": str(config.key_file),
-        **({"PULUMI_HOME": str(config.pulumi_home)} if config.pulumi_home else {}),
-    }
     argv = [str(config.pulumi), "stack", "ls", "--all", "--json", "--project", PROJECT, "--non-interactive"]
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env={**inherited, **variables}, cwd=config.data
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env={**inherited, **backend_variables(config)}, cwd="/"
+        )
+    except OSError as error:
+        raise EngineError(f"the stacks cannot be listed: {config.pulumi} cannot be run: {error.strerror}") from None
     try:
         async with asyncio.timeout(_LIST_S):
             said, errors = await process.communicate()
@@ -48,6 +45,16 @@ async def listed_stacks(config: EngineConfig, inherited: Mapping[str, str]) -> f
     if process.returncode:
         raise EngineError(f"the stacks cannot be listed: {errors.decode(errors='replace').strip()[-500:]}")
     return _names(said)
+
+
+def backend_variables(config: EngineConfig) -> dict[str, str]:
+    """What a command line needs to read the states in `config.backend`."""
+    return {
+        "PULUMI_BACKEND_URL": config.backend,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(config.key_file),
+        **({"PULUMI_HOME": str(config.pulumi_home)} if config.pulumi_home else {}),
+    }
 
 
 def _names(said: bytes) -> frozenset[str]:

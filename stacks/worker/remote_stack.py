@@ -14,7 +14,8 @@ from pulumi.automation import PulumiCommand, StackNotFoundError
 
 from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.errors import OperationRefused
-from stacks.worker.state import doubt, trust, write_settings
+from stacks.common.stack_settings import write_settings
+from stacks.worker.state import doubt, trust
 from stacks.worker.workspace import Secrets, environment
 
 __all__ = ["learn"]

@@ -10,15 +10,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.errors import OperationRefused
 from stacks.common.files import write_private
 from stacks.common.processes import LOCKING, alive, command_name, end, survivors
+from stacks.common.stack_settings import write_settings
 from stacks.worker.init_errors import hide_quotes
 
-__all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "trust", "write_settings"]
+__all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "trust"]
 
 
 def recover(config: EngineConfig, stack: str) -> list[str]:
@@ -134,16 +133,6 @@ def _restore_settings(config: EngineConfig, stack: str) -> list[str]:
     if not write_settings(config, stack, document["checkpoint"].get("latest") or {}):
         return []
     return ["the stack's settings were missing and were restored from its state"]
-
-
-def write_settings(config: EngineConfig, stack: str, latest: dict[str, Any]) -> bool:
-    """Write the settings file from the newest part of a state, which knows who encrypted it; False if it does not."""
-    stored = (latest.get("secrets_providers") or {}).get("state") or {}
-    names = {"salt": "encryptionsalt", "url": "secretsprovider", "encryptedkey": "encryptedkey"}
-    restored = {names[key]: value for key, value in stored.items() if key in names and value}
-    if restored:
-        write_private(config.settings_file(stack), yaml.safe_dump(restored))
-    return bool(restored)
 
 
 def _adopt(latest: dict[str, Any], pending: list[dict[str, Any]]) -> None:
