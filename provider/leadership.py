@@ -129,8 +129,9 @@ class Leadership:
         if self.term_problem:
             return
         self._until = 0.0
-        self._note_term(0.0)
         LEADER.set(0)
+        if not self._noted(0.0):
+            return  # the engine may work until the term ends by itself, so the Lease is not free before
         with suppress(ClusterError, TimeoutError):
             async with asyncio.timeout(self._seconds / _RENEWALS):
                 free = {"metadata": {"resourceVersion": self._version}, "spec": {"holderIdentity": ""}}
@@ -195,9 +196,27 @@ class Leadership:
         }
         stored = await self._cluster.patch(KUBE_LEASE, self._name, changes, namespace=self._namespace)
         self._version = str(stored["metadata"]["resourceVersion"])
-        self._held, self._last_height, self._until = term, height, began + self._seconds * _SAFE
-        self._note_term(self._until)
+        self._held, self._last_height = term, height
+        until = began + self._seconds * _SAFE
+        if not self._noted(until):
+            return False
+        self._until = until
         self._repeats.ended("lease")
+        return True
+
+    def _noted(self, until: float) -> bool:
+        """Whether the engine of this machine knows the end of the term. Without that its operations would be held back
+        by the end of the term before, so this process does not call itself the leader either.
+        """
+        try:
+            self._note_term(until)
+        except OSError as error:
+            problem = f"the end of the term cannot be written to {error.filename or 'its file'}: {error.strerror}"
+            if self._repeats.is_news("term", problem):
+                remedy = "free some space on the disk of AP_HOME; without it the term ends"
+                _log.error("leader.term_not_written", lease=self._name, problem=problem, remedy=remedy)
+            return False
+        self._repeats.ended("term")
         return True
 
     def _stamp(self) -> str:

@@ -76,7 +76,7 @@ def restore_home(
     a folder's disk has. `exchange`: as `exchanged`. Raises `BackupError`.
     """
     home = home.absolute()
-    with _usable(file, version=version) as archive, _held(home, replace=replace):
+    with _usable(file, version=version) as archive, _held(home, replace=replace) as was_empty:
         skipped = _stacks_of_another_place(archive, home)
         try:
             with _staging(home) as fresh:
@@ -84,7 +84,7 @@ def restore_home(
                 _fill(archive, fresh, skipped=skipped)
                 _give(fresh, home)
                 os.sync()
-                aside = _place(fresh, home, exchange)
+                aside = _place(fresh, home, exchange, was_empty=was_empty)
         except OSError as error:
             raise BackupError(_cannot(home, error)) from error
         return Restored(archive, aside, len(skipped))
@@ -113,9 +113,9 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 @contextmanager
-def _held(home: Path, *, replace: bool) -> Iterator[None]:
-    """Keep a provider from running in the home meanwhile. Raises `BackupError` when one runs, or when there is a home
-    and `replace` is false.
+def _held(home: Path, *, replace: bool) -> Iterator[bool]:
+    """Keep a provider from running in the home meanwhile; whether there was nothing in it. Raises `BackupError` when
+    one runs, or when there is a home and `replace` is false.
     """
     if home.is_symlink():
         raise BackupError(f"AP_HOME={home} is a symbolic link; set AP_HOME={home.resolve()}")
@@ -126,18 +126,25 @@ def _held(home: Path, *, replace: bool) -> Iterator[None]:
             f"AP_HOME={home} has files in it, and nothing was restored: stop the provider if it runs, and give "
             "--replace, which moves the folder aside"
         )
-    if not (home / "engine" / "lock").exists():  # no provider has run there
-        yield
+    if not home.is_dir() or not any(home.iterdir()):  # a provider that starts puts files there, and nothing is moved
+        yield True
         return
+    made = not (home / "engine").exists()
     try:
         held = hold(home / "engine")
     except DataInUse:
         raise BackupError(f"a provider runs with AP_HOME={home}: stop it first; nothing was restored") from None
     except OSError as error:
         raise BackupError(_cannot(home, error)) from error
+    folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield
+        yield False
     finally:
+        if made:  # no provider has run there; the folder may have been moved aside meanwhile
+            with suppress(OSError):
+                os.unlink("engine/lock", dir_fd=folder)
+                os.rmdir("engine", dir_fd=folder)
+        os.close(folder)
         os.close(held)
 
 
@@ -221,9 +228,13 @@ def _give(fresh: Path, home: Path) -> None:
         os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
-def _place(fresh: Path, home: Path, exchange: Callable[[Path, Path], bool]) -> Path | None:
-    """Make `fresh` the home; returns where the old home is."""
+def _place(fresh: Path, home: Path, exchange: Callable[[Path, Path], bool], *, was_empty: bool) -> Path | None:
+    """Make `fresh` the home; returns where the old home is. Raises `BackupError` when somebody has put files into a
+    home that was empty: a provider may run there.
+    """
     aside = _aside(home) if home.exists() and any(home.iterdir()) else None
+    if aside is not None and was_empty:
+        raise BackupError(f"files came into AP_HOME={home} meanwhile: does a provider run there? Nothing was restored")
     (fresh / _UNFINISHED).unlink()
     try:
         swapped = aside is not None and exchange(fresh, home)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import os
 import signal
@@ -10,14 +9,8 @@ from typing import Annotated
 
 import typer
 
-from provider.cli.output import failure
-from provider.cli.run import ending
-from provider.cli.signals import until_signal
+from provider.cli.process import run_process
 from provider.daemon.gateway_program import run_gateway
-from provider.errors import SettingsError
-from provider.observe.logs import configure_logging
-from provider.settings import load_settings
-from stacks.common import forbid_dumps
 
 __all__ = ["gateway"]
 
@@ -36,18 +29,9 @@ def gateway(
 
     Example: `LESSOR_GATEWAY_PROCESS=separate lessor gateway`
     """
-    forbid_dumps()
     if parent:
         _end_with(parent)
-    try:
-        settings = load_settings()
-    except SettingsError as error:
-        raise failure(error) from None
-    configure_logging(form=settings.log_format, level=settings.log_level)
-    try:
-        asyncio.run(until_signal(run_gateway(settings), what="gateway"))
-    except Exception as error:
-        raise ending(error, event="gateway.failed") from None
+    run_process(run_gateway, what="gateway")
 
 
 def _end_with(parent: int) -> None:

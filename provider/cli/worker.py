@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from provider.cli.output import failure
-from provider.cli.run import ending
-from provider.cli.signals import until_signal
+from provider.cli.process import run_process
 from provider.daemon.worker import run_worker
-from provider.errors import SettingsError
-from provider.observe.logs import configure_logging
-from provider.settings import load_settings
-from stacks.common import forbid_dumps
 
 __all__ = ["worker"]
 
@@ -25,13 +17,4 @@ def worker() -> None:
 
     Example: `AP_HOME=/var/lib/lessor-worker lessor worker`
     """
-    forbid_dumps()
-    try:
-        settings = load_settings()
-    except SettingsError as error:
-        raise failure(error) from None
-    configure_logging(form=settings.log_format, level=settings.log_level)
-    try:
-        asyncio.run(until_signal(run_worker(settings), what="worker"))
-    except Exception as error:
-        raise ending(error, event="worker.failed") from None
+    run_process(run_worker, what="worker")

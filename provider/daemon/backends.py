@@ -91,8 +91,10 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
         database, guard = await open_guarded(settings.database_url, clock, known=known)
         stack.push_async_callback(database.close)
         ring = await open_ring(database, settings.store_key)
-        worked = await _worked(settings, engine, config, database=database, ring=ring, leader=leader, stack=stack)
-        recorded = await _recorded(worked, ring, database, clock, settings)
+        working = await _working_engine(
+            settings, engine, config, database=database, ring=ring, leader=leader, stack=stack
+        )
+        recorded = await _recorded_engine(working, ring, database, clock, settings)
         if guard.began_anew:
             await recorded.begin_anew()
         leadership = leader.leadership if leader is not None else None
@@ -116,7 +118,7 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
             public,
             cluster,
             recorded,
-            _nothing if worked is not engine else partial(engine.start, await_resident=False),
+            _nothing if working is not engine else partial(engine.start, await_resident=False),
             guard,
             policies,
             key.certificate_passwords,
@@ -184,7 +186,7 @@ def policy_choices(settings: Settings) -> PolicyChoices:
         raise SettingsError(f"LESSOR_POLICY_FILE: {error}") from None
 
 
-async def _worked(
+async def _working_engine(
     settings: Settings,
     engine: PulumiEngine,
     config: EngineConfig,
@@ -225,7 +227,7 @@ async def _warn_of_open_listeners() -> None:
         _log.warning("engine.listeners_open", problem=problem, remedy="let no other users on this machine")
 
 
-async def _recorded(
+async def _recorded_engine(
     engine: StackEngine, ring: KeyRing, database: Database, clock: Clock, settings: Settings
 ) -> RecordedEngine:
     """The engine, with every run written to the history."""

@@ -7,6 +7,7 @@ The token keeps users out; Host and Origin keep out pages that resolve their own
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 import secrets
@@ -18,9 +19,8 @@ from aiohttp.typedefs import Handler, Middleware
 
 from provider.errors import SettingsError
 
-__all__ = ["guard", "link_file", "token_of"]
+__all__ = ["cookie_name", "guard", "link_file", "token_of"]
 
-_COOKIE = "lessor_dashboard"
 _TOKEN = "token"  # noqa: S105  (the name of the parameter)
 _BYTES = 24
 _HEADERS = {
@@ -55,6 +55,13 @@ def token_of(home: Path) -> str:
     return token
 
 
+def cookie_name(token: str) -> str:
+    """The cookie's name, which differs from home to home: browsers share cookies between the ports of one host, and
+    one machine may run, or forward the ports of, several providers.
+    """
+    return f"lessor_dashboard_{hashlib.sha256(token.encode()).hexdigest()[:12]}"
+
+
 def guard(token: str, *, host: str) -> Middleware:
     """The middleware that refuses every request but those of the token's holder. `host`: the host in the setting of
     the listener, which the browser may use beside the names of loopback.
@@ -80,9 +87,9 @@ def _refusal(request: web.Request, token: str, host: str) -> web.StreamResponse 
         return web.Response(status=403, text="another site asks\n")
     if (given := request.query.get(_TOKEN)) is not None and _same(given, token):
         answer = web.Response(status=303, headers={"Location": request.path})
-        answer.set_cookie(_COOKIE, token, httponly=True, samesite="Strict", path="/", max_age=30 * 86400)
+        answer.set_cookie(cookie_name(token), token, httponly=True, samesite="Strict", path="/", max_age=30 * 86400)
         return answer
-    if _same(request.cookies.get(_COOKIE, ""), token):
+    if _same(request.cookies.get(cookie_name(token), ""), token):
         return None
     return web.Response(status=401, text="open the link that `lessor dashboard` prints\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -27,10 +28,12 @@ class World:
     cluster: FakeCluster = field(default_factory=lambda: FakeCluster("lease"))
     height: int = 100
 
-    def one(self, name: str, cluster: FakeCluster | None = None) -> Leadership:
+    def one(
+        self, name: str, cluster: FakeCluster | None = None, note_term: Callable[[float], None] = lambda until: None
+    ) -> Leadership:
         made = Leadership(
             cluster or self.cluster, name="lessor", namespace="lease", identity=name, clock=VirtualClock(),
-            seconds=SECONDS, span=SPAN,
+            seconds=SECONDS, span=SPAN, note_term=note_term,
         )  # fmt: skip
         made.ask_head(self.head)
         return made
@@ -47,6 +50,58 @@ class World:
 async def lead(one: Leadership) -> None:
     await one.acquire()
     await one.hold()
+
+
+class FullDisk:
+    """A place for the end of the term that takes nothing while `full`."""
+
+    def __init__(self) -> None:
+        self.full, self.until = True, 0.0
+
+    def __call__(self, until: float) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device", "/home/engine/term")
+        self.until = until
+
+
+async def test_a_candidate_with_a_full_disk_does_not_lead_until_there_is_space_and_says_why() -> None:
+    world, disk = World(), FullDisk()
+    one = world.one("a", note_term=disk)
+    with capture_logs() as logs:
+        leading = asyncio.create_task(lead(one))
+        await asyncio.sleep(100)
+        assert not leading.done() and one.term_problem
+        disk.full = False
+        await asyncio.sleep(100)
+    assert not one.term_problem and disk.until > 0
+    (said,) = [each for each in logs if each["event"] == "leader.term_not_written"]
+    assert "No space left" in said["problem"] and "AP_HOME" in said["remedy"]
+    leading.cancel()
+
+
+async def test_a_leader_whose_disk_fills_ends_with_its_term_and_not_with_a_traceback() -> None:
+    world, disk = World(), FullDisk()
+    disk.full = False
+    one = world.one("a", note_term=disk)
+    leading = asyncio.create_task(lead(one))
+    await asyncio.sleep(100)
+    disk.full = True
+    with pytest.raises(TermOver, match="term is over"):
+        await leading
+    await one.release()
+
+
+async def test_the_lease_is_not_given_back_while_the_engine_may_still_work() -> None:
+    world, disk = World(), FullDisk()
+    disk.full = False
+    one = world.one("a", note_term=disk)
+    await one.acquire()
+    disk.full = True
+    await one.release()
+    assert world.lease()["spec"]["holderIdentity"] == "a"  # type: ignore[index]
+    second = world.one("b")
+    await asyncio.wait_for(second.acquire(), 10 * SECONDS)
+    assert not second.term_problem and one.term_problem
 
 
 async def test_the_first_leads_and_the_second_waits_until_the_lease_was_not_renewed_for_its_duration() -> None:

@@ -17,7 +17,7 @@ import pytest
 from provider.backup.restoring import Restored, check_backup, exchanged, restore_home
 from provider.backup.saving import save_home
 from provider.errors import BackupError
-from stacks.common import hold
+from stacks.common import DataInUse, hold
 from tests.provider.backup.homes import STATE, VERSION, files_of, inode, make_home, modes_of, rows_of, write_archive
 from tests.world.users import needs_root
 
@@ -103,6 +103,41 @@ def test_a_running_provider_is_not_disturbed(tmp_path: Path, backup: Path) -> No
     assert left(home) == {"engine"} and left(tmp_path) == {"home", "x.zip"}
 
 
+def test_no_provider_starts_in_a_home_in_which_none_ran_while_it_is_replaced(tmp_path: Path, backup: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "mine").touch()
+    seen = []
+
+    def exchange(fresh: Path, old: Path) -> bool:
+        with pytest.raises(DataInUse):
+            hold(home / "engine")
+        seen.append(left(old))
+        return exchanged(fresh, old)
+
+    done = restore_home(backup, home, version=VERSION, replace=True, exchange=exchange)
+    assert seen == [{"mine", "engine"}]
+    assert done.aside is not None and left(done.aside) == {"mine"}, "nothing of the lock is left"
+    with pytest.raises(BackupError, match="No such file"):
+        restore(tmp_path / "absent.zip", done.aside, replace=True)
+    assert left(done.aside) == {"mine"}
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_provider_that_starts_in_an_empty_home_meanwhile_keeps_it(tmp_path: Path, backup: Path, there: bool) -> None:
+    home = tmp_path / "home"
+    if there:
+        home.mkdir()
+
+    def free(_: Path) -> int:
+        make_home(home)
+        return 1 << 40
+
+    with pytest.raises(BackupError, match="does a provider run there"):
+        restore_home(backup, home, version=VERSION, replace=True, free=free)
+    assert (home / "store.key").exists() and left(tmp_path) == {"home", "x.zip"}
+
+
 def test_states_are_left_out_at_another_path(tmp_path: Path, backup: Path) -> None:
     """They name the kubeconfig of the home."""
     done = restore(backup, tmp_path / "deep" / "other")
@@ -116,11 +151,11 @@ import os, sys
 from pathlib import Path
 from provider.backup import restoring
 place, line = restoring._place, sys.argv[3]
-def dying(*arguments):
+def dying(*arguments, **more):
     if line == "before":
         os._exit(9)
     Path.rename = lambda *_: os._exit(9)
-    return place(*arguments)
+    return place(*arguments, **more)
 restoring._place = dying
 restoring.restore_home(Path(sys.argv[1]), Path(sys.argv[2]), version="0.1.0", replace=True)
 """

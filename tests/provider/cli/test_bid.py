@@ -188,6 +188,7 @@ def test_what_if_an_sdl_were_an_order_now(provider_running: Path) -> None:
     assert "the bid price 10uact is above the order's maximum 5uact" in text
     assert "bid 10uact per block" in run("explain", "--sdl", file, "--price", "12uact")[1]
     assert "bid 10uact per block" in run("explain", "--sdl", file, "--price", "12.5")[1]
-    told = json.loads(run("explain", "--sdl", file, "--price", "12uact", "--owner", "akash1x", "--json")[1])
+    owner = f"akash1{'q' * 38}"
+    told = json.loads(run("explain", "--sdl", file, "--price", "12uact", "--owner", owner, "--json")[1])
     assert [one["verdict"] for one in told] == ["bid"]
     assert told[0]["lines"][0] == {"what": "milli-CPU", "quantity": "1000", "each": "0.01", "amount": "10"}

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from provider.dashboard.access import cookie_name
 from tests.provider.dashboard.test_dashboard import PAGES, TOKEN, Dashboard, dashboard
 from tests.world.patience import PATIENCE_S, eventually
 from tests.world.processes import start_process
@@ -99,7 +100,7 @@ async def tab(tmp_path: Path) -> AsyncIterator[Tab]:
 async def test_axe_finds_no_violation_and_no_page_is_wider_than_its_screen(
     dashboard: Dashboard, tab: Tab, axe: str, scheme: str
 ) -> None:
-    await tab.call("Network.setCookie", name="lessor_dashboard", value=TOKEN, url=dashboard.address)
+    await tab.call("Network.setCookie", name=cookie_name(TOKEN), value=TOKEN, url=dashboard.address)
     await tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     problems = []
     for path, width in itertools.product(PAGES, WIDTHS):

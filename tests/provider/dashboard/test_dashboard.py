@@ -26,7 +26,7 @@ from policies.book import RuleBook
 from provider.bus import MemoryBus
 from provider.claims.hostnames import host_object
 from provider.cli import build_app
-from provider.dashboard.access import link_file, token_of
+from provider.dashboard.access import cookie_name, link_file, token_of
 from provider.dashboard.pages import duration, size, visible
 from provider.dashboard.server import dashboard_app, serve_dashboard
 from provider.dashboard.views import Sources
@@ -71,7 +71,7 @@ class Dashboard:
         jar = aiohttp.CookieJar(unsafe=True)
         session = aiohttp.ClientSession(self.address, cookie_jar=jar, timeout=aiohttp.ClientTimeout(PATIENCE_S))
         if token:
-            session.headers["Cookie"] = f"lessor_dashboard={token}"
+            session.headers["Cookie"] = f"{cookie_name(TOKEN)}={token}"
         return session
 
     async def text(self, path: str, *, status: int = 200) -> str:
