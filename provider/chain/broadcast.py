@@ -70,6 +70,10 @@ class Broadcaster:
         self._closing = False
 
     @property
+    def outbox(self) -> Outbox:
+        return self._outbox
+
+    @property
     def shared_key(self) -> int:
         """How often another sender with the same key was noticed."""
         return self._outbox.account.shared

@@ -97,6 +97,15 @@ class CometChain:
         """Use only nodes of this chain from now on; empty: of the chain that the first node serves."""
         self._rpc.chain_id = chain_id
 
+    def fee_budget(self) -> int:
+        """Most that fees may cost in 24 hours; 0: no limit, or no key."""
+        return self._broadcaster.outbox.policy.fee_budget if self._broadcaster is not None else 0
+
+    def limit_fees(self, *, transaction: int, day: int) -> None:
+        """Take other limits for the transactions from now on; 0: no limit."""
+        if self._broadcaster is not None:
+            self._broadcaster.outbox.limit_fees(transaction=transaction, day=day)
+
     def fee_problem(self) -> str:
         """Why the last transaction was not signed because of its gas or fee; empty when it was."""
         return self._broadcaster.fee_problem if self._broadcaster is not None else ""

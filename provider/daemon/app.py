@@ -30,7 +30,7 @@ from provider.daemon.leader import leading
 from provider.daemon.lease_specs import cluster_facts, set_facts
 from provider.daemon.parts import FIRST_BIDS_S, ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
-from provider.daemon.reload import Reload
+from provider.daemon.reload import GATEWAY_LIMITS, Reload, limits_taker
 from provider.daemon.requirements import Requirements, lacks, refuse_machine
 from provider.daemon.startup import expected_chain, insist, known_chain
 from provider.dashboard.questions import serve_views
@@ -84,7 +84,10 @@ async def run_provider(settings: Settings, *, reload: Reload | None = None) -> N
         parts = provider_parts(backends, chain_id, set_facts(settings), lacking=lambda: needed.problem)
         gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
         if reload is not None:
-            start(reload.follow(parts.market, parts.funds), name="settings")
+            own = parts.gateway if isinstance(parts.gateway, Gateway) else None
+            reload.fixed = frozenset() if own is not None else GATEWAY_LIMITS
+            taker = limits_taker(parts.leases, backends.chain, own, backends.address)
+            start(reload.follow(parts.market, parts.funds, taker), name="settings")
         start(backends.guard.run(partial(_store_replaced, backends, parts)), name="store's file")
         start(narrate(backends.bus, backends.database, mask=backends.engine.mask), name="narrate")
         start(parts.inventory.run(), name="inventory")

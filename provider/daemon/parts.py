@@ -348,7 +348,7 @@ def _status_sources(
     return StatusSources(
         chain_id=chain_id,
         fee_denom=denom,
-        budget=settings.fee_budget,
+        budget=backends.chain.fee_budget,
         granter=settings.fee_granter,
         market=market,
         paid=day_fees(journal, chain_id=chain_id, address=backends.address, denom=denom),

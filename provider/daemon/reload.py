@@ -6,9 +6,9 @@ Everything that a new value needs is made before the first part gets one, so a m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import structlog
 from pydantic import SecretStr
@@ -17,6 +17,7 @@ from provider.errors import ProviderError, SettingsError
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
 from provider.funds.watch import FundsWatch
+from provider.gateway.config import GatewayConfig, gateway_config
 from provider.market.book import Market
 from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from, pricing_mark
@@ -27,40 +28,82 @@ from provider.settings.model import is_reloaded
 from provider.settings.spellings import variables_of
 from provider.units import mask_addresses
 
-__all__ = ["Reload", "funds_rules", "wallet_rules"]
+__all__ = ["GATEWAY_LIMITS", "Reload", "funds_rules", "limits_taker", "wallet_rules"]
 
 _log = structlog.get_logger("lessor")
 _LONGEST = 120
+Taker: TypeAlias = Callable[[Settings], None]
+GATEWAY_LIMITS = frozenset(
+    {
+        "gateway_connections",
+        "gateway_connections_of_address",
+        "gateway_connections_of_tenant",
+        "gateway_requests_of_tenant",
+        "gateway_streams",
+        "gateway_streams_of_tenant",
+        "gateway_shell_idle",
+    }
+)
+"""What a gateway in this process takes on SIGHUP; one in a process of its own reads them when it starts."""
+
+
+class _Leases(Protocol):
+    def limit_removals(self, *, leases: int, percent: float, window_s: float) -> None: ...
+
+
+class _Chain(Protocol):
+    def limit_fees(self, *, transaction: int, day: int) -> None: ...
+
+
+class _Gateway(Protocol):
+    def limit(self, config: GatewayConfig) -> None: ...
+
+
+def limits_taker(leases: _Leases, chain: _Chain, gateway: _Gateway | None, provider: str) -> Taker:
+    """What gives these parts their limits. `gateway`: None where it is a process of its own."""
+
+    def take(settings: Settings) -> None:
+        leases.limit_removals(
+            leases=settings.brake_leases, percent=settings.brake_percent, window_s=settings.brake_window
+        )
+        chain.limit_fees(transaction=settings.fee_limit, day=settings.fee_budget)
+        if gateway is not None:
+            gateway.limit(gateway_config(settings, provider))
+
+    return take
 
 
 @dataclass(slots=True)
 class Reload:
     """`settings`: what holds. `read` returns what the sources say now, or raises `SettingsError` with every mistake.
-    `asked` is set to have them read.
+    `asked` is set to have them read. `fixed`: fields that wait for a restart all the same.
     """
 
     settings: Settings
     read: Callable[[], Settings]
     asked: asyncio.Event = field(default_factory=asyncio.Event)
+    fixed: frozenset[str] = frozenset()
 
-    async def follow(self, market: Market, funds: FundsWatch) -> None:
-        """Read and take the settings whenever that is asked for. Runs for ever."""
+    async def follow(self, market: Market, funds: FundsWatch, *takers: Taker) -> None:
+        """Read and take the settings whenever that is asked for. `takers` get what holds then. Runs for ever."""
         while True:
             await self.asked.wait()
             self.asked.clear()
             try:
-                self._take(await asyncio.to_thread(self.read), market, funds)
+                self._take(await asyncio.to_thread(self.read), market, funds, takers)
             except ProviderError as error:
                 problems = error.problems if isinstance(error, SettingsError) and error.problems else (str(error),)
                 _log.error("settings.not_reloaded", mistakes=list(problems), remedy="correct all, then SIGHUP again")
 
-    def _take(self, found: Settings, market: Market, funds: FundsWatch) -> None:
+    def _take(self, found: Settings, market: Market, funds: FundsWatch, takers: Sequence[Taker]) -> None:
         """Raises `SettingsError` before anything is changed."""
         changed = [name for name in Settings.model_fields if getattr(found, name) != getattr(self.settings, name)]
-        taken = {name: getattr(found, name) for name in changed if is_reloaded(name)}
+        taken = {name: getattr(found, name) for name in changed if is_reloaded(name) and name not in self.fixed}
         before, holds = self.settings, self.settings.model_copy(update=taken)
         more = _change_market(market, holds)
         funds.funds = replace(funds.funds, rules=funds_rules(holds), wallet=wallet_rules(holds))
+        for taker in takers:
+            taker(holds)
         set_level(holds.log_level)
         self.settings = holds
         values = {_variable(name): f"{_shown(before, name)} → {_shown(holds, name)}" for name in taken}

@@ -89,6 +89,7 @@ class Gateway:
         self._read_manifest = manifest_reader(cluster, config.manifest_namespace)
         self.read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._streams = OpenStreams(config.streams, refusals)
+        self._tenants = TenantLimits(config.tenants, refusals, now=clock.monotonic)
         self.stream_parts = StreamParts(cluster, pods, clock, self.read_lease, kept_events)
         self.status = CachedAnswer(status, clock, seconds=_STATUS_S).get
         self._routes = [*self._build_routes(kube_version, metrics), *migration_routes(config, cluster, migrations)]
@@ -107,6 +108,11 @@ class Gateway:
             raise RuntimeError("the gateway is not started")
         return self._served
 
+    def limit(self, config: GatewayConfig) -> None:
+        """Take other limits of connections, streams and tenants from now on; what is open stays open."""
+        self.admission.limits, self._streams.limits = config.connections, config.streams
+        self._tenants.limit(config.tenants)
+
     async def start(self, account: AccountCertificate | None = None) -> None:
         """Listen, with the account certificate of the home by default. Raises `SettingsError` for a damaged certificate
         file and for an address that is not available.
@@ -119,8 +125,7 @@ class Gateway:
             hostname=config.public_hostname,
             passwords=config.certificate_passwords,
         )
-        limits = TenantLimits(config.tenants, self.admission.refusals, now=self._clock.monotonic)
-        dispatcher = Dispatcher(self._routes, self.tokens, provider=config.provider, limits=limits)
+        dispatcher = Dispatcher(self._routes, self.tokens, provider=config.provider, limits=self._tenants)
         server = self._server = HttpServer(dispatcher, config.limits)
         served = self._served = ServedCertificates(account, hostname=config.public_hostname, files=config.ca_files)
         listener = TlsListener(

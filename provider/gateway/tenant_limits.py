@@ -38,11 +38,16 @@ class TenantLimits:
     """`take` is called with each request of a known tenant."""
 
     def __init__(self, rates: TenantRates, refusals: Refusals, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._rates = rates
         self._refusals = refusals
-        self._budgets = PeerBudgets(rate=rates.requests_per_s, burst=rates.requests_at_once, now=now)
+        self._now = now
+        self.limit(rates)
         self._open: Counter[str] = Counter()
         self._carried: dict[int, set[str]] = {}
+
+    def limit(self, rates: TenantRates) -> None:
+        """Take other rates from now on; every tenant may send the requests of the first seconds again."""
+        self._rates = rates
+        self._budgets = PeerBudgets(rate=rates.requests_per_s, burst=rates.requests_at_once, now=self._now)
 
     def take(self, owner: str, connection: _Connection | None) -> None:
         """Count a request. Raises `RequestError` 429 above a limit."""

@@ -99,6 +99,10 @@ class LeaseLoop:
         """Leases that are proven closed and that the teardown brake holds."""
         return self._reconciler.memories.held()
 
+    def limit_removals(self, *, leases: int, percent: float, window_s: float) -> None:
+        """Give the teardown brake other limits."""
+        self._reconciler.brake.limit(leases=leases, percent=percent, window_s=window_s)
+
     def release_brake(self) -> tuple[LeaseId, ...]:
         """Remove the leases that the brake holds, at an operator's request. Returns them."""
         released = self._reconciler.release_brake()

@@ -64,7 +64,7 @@ class StatusSources:
 
     chain_id: str
     fee_denom: str
-    budget: int
+    budget: Callable[[], int]
     granter: str
     market: Market
     paid: Paid
@@ -229,15 +229,16 @@ def _pricing(market: Market) -> dict[str, Any]:
 
 async def _fees(sources: StatusSources) -> dict[str, Any]:
     now = sources.market.clock.now()
-    found: dict[str, Any] = {"denom": sources.fee_denom, "budget": sources.budget, "paid_by": sources.granter}
+    budget = sources.budget()
+    found: dict[str, Any] = {"denom": sources.fee_denom, "budget": budget, "paid_by": sources.granter}
     found["refused"] = sources.fee_problem()
     try:
         paid = await sources.paid(now - DAY_S)
     except StoreError as error:
         return found | {"problem": str(error)}
     found["spent"] = sum(fee for _, fee in paid)
-    if sources.budget:
-        left = {name: allowance(paid, budget=sources.budget, rank=rank, now=now) for name, rank in _RANKS.items()}
+    if budget:
+        left = {name: allowance(paid, budget=budget, rank=rank, now=now) for name, rank in _RANKS.items()}
         found["left"] = {name: each.left for name, each in left.items()}
     return found
 

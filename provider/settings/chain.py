@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
-from provider.settings.kinds import CoinText, Duration, NodeAddresses, ap, lessor
+from provider.settings.kinds import RELOADED, CoinText, Duration, NodeAddresses, ap, lessor
 from provider.tls import TlsFiles
 from provider.units import Coin
 
@@ -140,6 +140,7 @@ class ChainSettings(BaseModel, defer_build=True):
         ge=0,
         le=10**18,
         validation_alias=lessor("FEE_LIMIT"),
+        json_schema_extra={RELOADED: True},
         description="Most that one transaction may cost, in micro-units of the gas price's denom. A transaction that "
         "would cost more is not signed. 0: no limit.",
     )
@@ -148,6 +149,7 @@ class ChainSettings(BaseModel, defer_build=True):
         ge=0,
         le=10**18,
         validation_alias=lessor("FEE_BUDGET"),
+        json_schema_extra={RELOADED: True},
         description="Most that fees may cost in 24 hours, in micro-units of the gas price's denom. 0: no limit.",
     )
     poll_interval: Duration = Field(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import Duration, GatewayForm, Listen, MaybeListen, MaybeNamespaced, ap, lessor
+from provider.settings.kinds import RELOADED, Duration, GatewayForm, Listen, MaybeListen, MaybeNamespaced, ap, lessor
 
 __all__ = ["GatewaySettings"]
 
@@ -36,6 +36,7 @@ class GatewaySettings(BaseModel, defer_build=True):
         ge=8,
         le=100_000,
         validation_alias=lessor("GATEWAY_CONNECTIONS"),
+        json_schema_extra={RELOADED: True},
         description="Most connections that the REST gateway keeps open at one time. Fewer are kept where the limit of "
         "open files of the process is lower.",
     )
@@ -44,6 +45,7 @@ class GatewaySettings(BaseModel, defer_build=True):
         ge=1,
         le=100_000,
         validation_alias=lessor("GATEWAY_CONNECTIONS_OF_ADDRESS"),
+        json_schema_extra={RELOADED: True},
         description="Most of them from one IPv4 address or one IPv6 network of 64 bits. "
         "Many tenants may share the address of a web console or of a proxy.",
     )
@@ -52,6 +54,7 @@ class GatewaySettings(BaseModel, defer_build=True):
         ge=1,
         le=100_000,
         validation_alias=lessor("GATEWAY_CONNECTIONS_OF_TENANT"),
+        json_schema_extra={RELOADED: True},
         description="Most connections of the REST gateway over which one tenant sends requests.",
     )
     gateway_requests_of_tenant: int = Field(
@@ -59,6 +62,7 @@ class GatewaySettings(BaseModel, defer_build=True):
         ge=1,
         le=100_000,
         validation_alias=lessor("GATEWAY_REQUESTS_OF_TENANT"),
+        json_schema_extra={RELOADED: True},
         description="Requests that one tenant may send to the REST gateway a second; four times as many at once. "
         "Above, the answer is 429 with Retry-After.",
     )
@@ -67,6 +71,7 @@ class GatewaySettings(BaseModel, defer_build=True):
         ge=1,
         le=100_000,
         validation_alias=lessor("GATEWAY_STREAMS"),
+        json_schema_extra={RELOADED: True},
         description="Most streams of logs and events and shells that are open at one time.",
     )
     gateway_streams_of_tenant: int = Field(
@@ -74,12 +79,14 @@ class GatewaySettings(BaseModel, defer_build=True):
         ge=1,
         le=100_000,
         validation_alias=lessor("GATEWAY_STREAMS_OF_TENANT"),
+        json_schema_extra={RELOADED: True},
         description="Most of them of one tenant.",
     )
     gateway_shell_idle: Duration = Field(
         3600.0,
         ge=10.0,
         validation_alias=lessor("GATEWAY_SHELL_IDLE"),
+        json_schema_extra={RELOADED: True},
         description="A shell without input and output for so long is ended.",
     )
     gateway_grpc_connections: int = Field(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import Duration, Items, ap, lessor
+from provider.settings.kinds import RELOADED, Duration, Items, ap, lessor
 
 __all__ = ["LeaseSettings"]
 
@@ -64,6 +64,7 @@ class LeaseSettings(BaseModel, defer_build=True):
         10,
         ge=0,
         validation_alias=lessor("BRAKE_LEASES"),
+        json_schema_extra={RELOADED: True},
         description="Number of leases that may be removed within LESSOR_BRAKE_WINDOW when one node alone calls them "
         "closed: no tenant signed it, and no second node of AP_NODE agrees. The others wait for "
         "`lessor lease release-brake`, or for `lessor lease close`. Three may always be removed.",
@@ -73,10 +74,15 @@ class LeaseSettings(BaseModel, defer_build=True):
         ge=0,
         le=100,
         validation_alias=lessor("BRAKE_PERCENT"),
+        json_schema_extra={RELOADED: True},
         description="The same limit as a percentage of all leases. The smaller limit holds. 100: no such limit.",
     )
     brake_window: Duration = Field(
-        3600, gt=0, validation_alias=lessor("BRAKE_WINDOW"), description="Time over which these removals are counted."
+        3600,
+        gt=0,
+        validation_alias=lessor("BRAKE_WINDOW"),
+        json_schema_extra={RELOADED: True},
+        description="Time over which these removals are counted.",
     )
     volume_quarantine: Duration = Field(
         0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
@@ -83,6 +84,14 @@ class Outbox:
     @problem.setter
     def problem(self, text: str) -> None:
         self._not_signed = (text, self._clock.monotonic())
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    def limit_fees(self, *, transaction: int, day: int) -> None:
+        """Take other limits for the transactions from now on; 0: no limit."""
+        self._policy = replace(self._policy, fee_limit=transaction, fee_budget=day)
 
     async def unknown(self) -> Sequence[SentTx]:
         """Transactions that an earlier process sent and whose end it did not see. Raises `ChainError`."""

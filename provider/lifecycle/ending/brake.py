@@ -80,6 +80,10 @@ class Brake:
         self._let: dict[LeaseId, float] = {}
         self._known = 0
 
+    def limit(self, *, leases: int, percent: float, window_s: float) -> None:
+        """Take other limits from now on. What was allowed or is held stays so."""
+        self.window_s, self._leases, self._percent = window_s, leases, percent
+
     def knows(self, leases: int) -> None:
         """Set how many leases this provider has: `percent` is a share of that number."""
         self._known = leases

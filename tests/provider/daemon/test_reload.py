@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from provider.daemon.reload import Reload, funds_rules, wallet_rules
+from provider.daemon.reload import GATEWAY_LIMITS, Reload, funds_rules, limits_taker, wallet_rules
 from provider.errors import SettingsError
 from provider.funds.watch import Funds, FundsWatch
+from provider.gateway.config import GatewayConfig
 from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from
 from provider.market.rules import rules_from
@@ -38,6 +39,7 @@ _OTHERS: dict[str, Any] = {
     "owners_denied": (_ADDRESS,),
     "log_level": "debug",
     "price_script_user": "",
+    "brake_percent": 7,
 }
 """Another value of each marked setting that is no number."""
 _OF_STRATEGIES = {
@@ -52,12 +54,29 @@ _OF_STRATEGIES = {
 MARKED = sorted(name for name in Settings.model_fields if is_reloaded(name))
 
 
+class Limits:
+    """The lease loop, the chain client and the gateway, which note what limits they got."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = [None, None, None]
+
+    def limit_removals(self, **limits: float) -> None:
+        self.given[0] = limits
+
+    def limit_fees(self, **limits: int) -> None:
+        self.given[1] = limits
+
+    def limit(self, config: GatewayConfig) -> None:
+        self.given[2] = (config.connections, config.streams, config.tenants)
+
+
 @dataclass
 class Running:
     world: World
     funds: FundsWatch
     reload: Reload
     found: Settings | SettingsError
+    limits: Limits
 
     async def hang_up(self, found: Settings | SettingsError) -> list[Any]:
         """What is logged when the sources say this."""
@@ -79,7 +98,7 @@ class Running:
         owners = market.owners() if market.owners is not None else None
         of_market = (market.rules, owners, market.deposit, market.bid_timeout, market.interval)
         kept = (market.decisions_kept, market.decisions_age)
-        return (*of_market, *kept, funds.rules, funds.wallet, observed._threshold)
+        return (*of_market, *kept, funds.rules, funds.wallet, observed._threshold, *self.limits.given)
 
 
 @pytest.fixture(autouse=True)
@@ -116,8 +135,11 @@ async def provider(settings: Settings, tmp_path: Path) -> AsyncIterator[Running]
                 raise made.found
             return made.found
 
-        made = Running(world, FundsWatch(parts), Reload(settings, read), settings)
-        task = asyncio.create_task(made.reload.follow(market, made.funds))
+        limits = Limits()
+        taker = limits_taker(limits, limits, limits, market.provider)
+        taker(settings)
+        made = Running(world, FundsWatch(parts), Reload(settings, read), settings, limits)
+        task = asyncio.create_task(made.reload.follow(market, made.funds, taker))
         try:
             yield made
         finally:
@@ -152,6 +174,19 @@ async def test_every_marked_setting_reaches_its_part(name: str, settings: Settin
         assert name in _OF_STRATEGIES or made.state() != before
     if name in _OF_STRATEGIES:
         assert any(name in line for line in Path(pricing_from.__code__.co_filename).read_text().splitlines())
+
+
+async def test_a_gateway_in_a_process_of_its_own_waits_for_its_restart(settings: Settings, tmp_path: Path) -> None:
+    async with provider(settings, tmp_path) as made:
+        made.reload.fixed = GATEWAY_LIMITS
+        before = made.state()
+        taken, later = await made.hang_up(settings.model_copy(update={"gateway_streams": 7}))
+        assert taken["changed"] == {} and later["settings"] == ["LESSOR_GATEWAY_STREAMS"]
+        assert made.state() == before
+
+
+def test_the_limits_of_the_gateway_are_those_that_are_marked() -> None:
+    assert {name for name in MARKED if name.startswith("gateway_")} == GATEWAY_LIMITS
 
 
 async def test_every_mistake_is_named_and_nothing_is_changed(settings: Settings, tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_a_tenant_has_so_many_requests_at_once_and_then_so_many_a_second() -> No
     assert refusals.total["requests of one tenant"] == 2
 
 
+def test_other_rates_hold_from_now_on_and_open_connections_still_count() -> None:
+    limits, connections = TenantLimits(TenantRates(3, 2.0, 2), Refusals(), now=lambda: 0.0), [Lost(), Lost()]
+    limits.take("a", connections[0])
+    limits.limit(TenantRates(1, 2.0, 1))
+    assert refused(limits, "a", connections[1]) == "too many connections of one tenant; try again later"
+    limits.take("a", connections[0])
+    assert refused(limits, "a", connections[0]) == "too many requests of one tenant; try again later"
+
+
 def test_connections_count_for_every_tenant_that_they_carry_until_they_are_lost() -> None:
     limits, connections = TenantLimits(TenantRates(connections=2), Refusals()), [Lost() for _ in range(3)]
     for connection in connections[:2]:

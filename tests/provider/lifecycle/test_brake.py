@@ -79,6 +79,18 @@ def test_so_many_go_unannounced_and_no_more(leases: int, percent: float, known: 
     assert made.held == frozenset(LEASES[most:]) and f"{len(LEASES) - most} more" in made.brake.why(held=len(made.held))
 
 
+def test_other_limits_hold_from_now_on_and_what_was_let_or_is_held_stays_so() -> None:
+    made = Braked(leases=4, percent=100)
+    assert let(made, LEASES[:6]) == LEASES[:4]
+    made.brake.limit(leases=6, percent=100, window_s=100)
+    assert made.held == frozenset(LEASES[4:6]) and let(made, LEASES[:4]) == LEASES[:4]
+    assert let(made, LEASES[6:], now=99) == [], "leases that are held hold the others too"
+    assert Braked(leases=4, percent=100).brake.window_s == 600 and made.brake.window_s == 100
+    fresh = Braked(leases=4, percent=100)
+    fresh.brake.limit(leases=6, percent=100, window_s=100)
+    assert let(fresh, LEASES) == LEASES[:6]
+
+
 def test_what_the_chain_announced_goes_however_much_it_is() -> None:
     made = Braked()
     for lease in LEASES:

@@ -79,7 +79,7 @@ async def make_daemon(database: Database) -> Daemon:
     observed = StatusSources(
         chain_id="sim-1",
         fee_denom="uakt",
-        budget=10_000,
+        budget=lambda: 10_000,
         granter="",
         market=world.market,
         paid=day_fees(journal, chain_id="sim-1", address=US, denom="uakt"),
@@ -452,7 +452,7 @@ def test_lessor_status_prints_the_status_line_by_line(home: Path) -> None:
 def test_lessor_status_prints_problems_and_none_controls_the_terminal(home: Path) -> None:
     stopped = Wallet({}, WalletLevel.STOP, "the wallet has 0uakt: no more bids until it is topped up")
     evil = (replace(NODES[2], problem="\x1b[31mred"),)
-    changes = {"budget": 0, "granter": "akash1granter", "wallet": lambda: stopped, "braked": lambda: 2}
+    changes = {"budget": lambda: 0, "granter": "akash1granter", "wallet": lambda: stopped, "braked": lambda: 2}
     with answering(home, nodes=lambda: evil, leases=dict, **changes):
         found = status()
     output = found.output
