@@ -63,7 +63,6 @@ def up(
         raise typer.BadParameter(f"--edge {edge} needs --node real: simulated nodes run nothing")
     if not nodes and node is not NodeKind.REAL:
         raise typer.BadParameter("--nodes 0 leaves no node: it needs --node real")
-    errors = Console(stderr=True)
     try:
         if node is NodeKind.REAL:
             check_place(data.absolute())
@@ -75,7 +74,7 @@ def up(
         return
     _end_on_signals()
     try:
-        with progress_output(errors) as progress:
+        with progress_output(Console(stderr=True)) as progress:
             toolbox = ensure_tools(CONTROL_PLANE, progress=progress)
         with ControlPlane.start(data, toolbox, nodes=default_nodes(nodes), detached=detach) as plane:
             _show(plane, output)

@@ -90,7 +90,7 @@ def test_an_error_in_the_demo_is_not_taken_for_another_demo(tmp_path):
     [
         (["--data", "/proc/nothing"], TROUBLE),
         (["--sdl", "README.md"], FINDING),
-        (["--sdl", "missing.yaml"], USAGE),
+        (["--sdl", "missing.yaml"], TROUBLE),
         (["--denom", "two words"], USAGE),
         (["--node", "real", "--data", "/run/lessor-demo"], TROUBLE),
         (["--kubeconfig", "README.md"], TROUBLE),

@@ -174,12 +174,13 @@ def test_a_file_that_cannot_be_read_is_trouble(
 
 
 @pytest.mark.parametrize("name", WITH_A_LEASE)
-@pytest.mark.parametrize("word", ["x/y", "0", "abc!", "-1", "x/1/1/1", "18446744073709551616", "é" * 300])
+@pytest.mark.parametrize("word", ["x/y", "0", "abc!", "-1", "x/1/1/1", "18446744073709551616", "é" * 300, "\x1b[2J"])
 def test_text_that_can_name_no_lease_is_wrong_usage(
     name: str, word: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(CHECKOUT)
-    assert ended(name, WITH_A_LEASE[name].replace("{}", word), home)[0] == USAGE
+    code, output = ended(name, WITH_A_LEASE[name].replace("{}", word), home)
+    assert (code, "\x1b[2J" in output) == (USAGE, False)
 
 
 @pytest.mark.parametrize("name", WITH_A_LEASE)
