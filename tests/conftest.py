@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import secrets
 import signal
@@ -80,6 +81,14 @@ class DevnetCluster:
     async def kubectl_async(self, *args: str, stdin: str | None = None) -> str:
         """The same from a coroutine."""
         return await asyncio.to_thread(self.kubectl, *args, stdin=stdin)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A long value is named by its length and digest, since every worker sends every name to the controller."""
+    if isinstance(val, str | bytes) and len(val) > 80:
+        raw = val.encode(errors="surrogatepass") if isinstance(val, str) else val
+        return f"{argname}-{len(val)}-{hashlib.sha256(raw).hexdigest()[:8]}"
+    return None
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from devnet.controlplane.state import Phase, State, write_state
 __all__ = ["Request", "supervise"]
 
 _REQUEST = "request.json"
-_START_S = 60.0
+_START_S = 240.0
 _STOP_S = {"kube-apiserver": 3.0, "etcd": 2.0}
 _STOP_OTHERS_S = 1.0
 

@@ -31,6 +31,9 @@ BY_NAME = {
 MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+(?::\w+)?")
 
 
+pytestmark = pytest.mark.xdist_group("house-style")  # the modules are parsed once
+
+
 @cache
 def trees() -> dict[str, tuple[str, ast.Module]]:
     """Path below the checkout to text and syntax tree, of every module of the packages."""

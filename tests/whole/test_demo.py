@@ -118,6 +118,7 @@ def test_an_invalid_sdl_is_reported_before_anything_starts(toolbox: Toolbox, tmp
     assert not (tmp_path / "demo").exists()
 
 
+@pytest.mark.long  # `bid explain` gives the same reasons
 def test_an_order_without_a_bid_is_reported_with_the_provider_s_reasons(toolbox: Toolbox, tmp_path: Path) -> None:
     sdl = tmp_path / "h200.yaml"
     sdl.write_text((CHECKOUT / "examples" / "gpu.yaml").read_text().replace("model: h100", "model: h200"))

@@ -89,6 +89,7 @@ def test_exactly_the_objects_of_the_demo_are_removed(somebody, data):
     give_back(cluster.plan, cluster.api, said.append)
 
 
+@pytest.mark.long
 def test_the_next_demo_in_the_folder_removes_the_objects_of_a_killed_one(somebody, data):
     before = somebody.everything()
     make_everything(somebody, inspect(somebody, data))

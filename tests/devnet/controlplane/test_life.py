@@ -81,6 +81,7 @@ def test_down_stops_a_detached_control_plane_and_the_next_one_has_its_objects(da
     assert phase(data) == "stopped"
 
 
+@pytest.mark.long
 def test_a_start_with_fewer_nodes_in_an_earlier_folder_has_only_these_and_down_is_its_regular_end(data, toolbox):
     kubectl = [str(toolbox.program("kubectl")), "--kubeconfig", str(data / "admin.kubeconfig")]
 

@@ -51,11 +51,6 @@ _OFTEN: dict[Engine, dict[str, tuple[tuple[str, str], ...]]] = {
         "update": (("plugin", "before update Deployment web"), ("daemon", "after update Deployment web")),
         "destroy": (("worker", "prelude"),),
     },
-    "stock": {
-        "create": (("daemon", "before create Service web-ip-8080-tcp"),),
-        "update": (("command line", "after delete Ingress old.host"),),
-        "destroy": (("worker", "prelude"),),
-    },
 }
 
 FIXED = {

@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, checkout: Path, c
     "command",
     [["sdl", "check"], ["sdl", "hash"], ["render"], ["bid", "explain", "--sdl"], ["diff", "--lease", "x"]],
 )
-@pytest.mark.parametrize("source", ["/dev/zero", "-"])
+@pytest.mark.parametrize("source", [pytest.param("/dev/zero", marks=pytest.mark.long), "-"])
 def test_a_file_without_end_is_refused_after_a_few_megabytes(tmp_path: Path, command: list[str], source: str) -> None:
     argv = ["sh", "-c", 'ulimit -v 2000000; exec "$0" "$@"', str(LESSOR), *command, source]
     with Path("/dev/zero").open("rb") as endless:

@@ -174,6 +174,7 @@ async def test_a_provider_that_is_killed_leaves_no_gateway_behind(site: Site) ->
     assert not await site.listens()
 
 
+@pytest.mark.long
 async def test_streams_and_statuses_of_a_separate_gateway_go_on_while_the_provider_is_away(site: Site) -> None:
     gateway, provider = site.start_gateway(), site.start("separate")
     await _first_line(provider)

@@ -26,7 +26,18 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=WAYS.values(), ids=WAYS)  # type: ignore[call-overload]
+OFTEN = {
+    "stock, prefabricated stack",
+    "resident, prefabricated stack",
+    "resident, list",
+    "resident, list, another backend",
+}
+"""What `make test` runs; the other ways differ in how a stack is made or where its state is, not in what runs it."""
+
+
+@pytest.fixture(
+    params=[pytest.param(way, id=name, marks=() if name in OFTEN else pytest.mark.long) for name, way in WAYS.items()]
+)
 def chosen(request, config, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -99,6 +99,7 @@ async def test_another_machine_updates_and_destroys_what_the_first_has_made(mach
 
 
 @pytest.mark.devnet
+@pytest.mark.long  # tests/stacks/common has the reason that is given
 async def test_a_machine_with_another_key_changes_nothing(machines: Machines, tmp_path: Path):
     spec = small()
     assert (await machines.engine("a").up(spec)).ok
