@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 import secrets
@@ -89,6 +90,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
         raw = val.encode(errors="surrogatepass") if isinstance(val, str) else val
         return f"{argname}-{len(val)}-{hashlib.sha256(raw).hexdigest()[:8]}"
     return None
+
+
+def pytest_collection_finish() -> None:
+    """What lives as long as the session is not traversed at each collection of garbage: a tenth of all processor time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
