@@ -35,9 +35,9 @@ lint: setup
 test: setup tools
 	$(MAKE) --no-print-directory --jobs 3 lint suite test-node-beside
 
-# Three processes on two cores: one of them often waits for a daemon, a pod or a block.
+# Four processes on two cores: half of the time each of them waits for a daemon, a pod, a block or a socket.
 suite: tools
-	$(BIN)/pytest -n 3 --dist loadgroup -m "not long and not node" --durations 15
+	$(BIN)/pytest -n 4 --dist loadgroup -m "not long and not node" --durations 15
 
 # The real node's tests run inside an enclosure of namespaces. It needs root and some Debian packages; without them the
 # tests are skipped with the reason.
