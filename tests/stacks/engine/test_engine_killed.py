@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ async def creation_with_processes(config: EngineConfig, engine: PulumiEngine, cl
     for _ in range(20):
         spec = demo()
         running = asyncio.create_task(engine.up(spec))
-        await until(lambda namespace=spec.namespace: exists(client, namespace))
+        await until(partial(exists, client, spec.namespace))
         if killed := victims(config, engine, spec):
             return spec, running, killed
         await running
