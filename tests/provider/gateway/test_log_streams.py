@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from wsproto.frame_protocol import Opcode
 
 from lease.ids import namespace_name
 from provider.errors import ClusterError
-from provider.gateway.config import StreamLimits
+from provider.gateway.config import CaFiles, StreamLimits
+from provider.gateway.tls import ensure_certificate
 from provider.protocols.cluster import NAMESPACE
 from tests.provider.gateway.accounts import NOW
+from tests.provider.gateway.certificates import by_a_ca
+from tests.provider.gateway.issuer.pebble import NAME, served
 from tests.provider.gateway.manifests import TENANT, lease
 from tests.provider.gateway.sockets import Client, opened
-from tests.provider.gateway.world import World, cluster_fails, new_world, place
+from tests.provider.gateway.world import PROVIDER, World, cluster_fails, new_world, place
 from tests.world.patience import eventually
 from tests.world.pods import pod_object
 
@@ -131,6 +135,26 @@ async def test_a_followed_log_is_pinged_and_ends_with_its_lease(world: World) ->
         world.pods.log_of("one").end()
         world.cluster.remove(("v1", "Pod", SPACE, "one"))
         assert await ended(client) is None
+
+
+async def test_fifty_streams_go_on_while_both_certificates_are_replaced(tmp_path: Path) -> None:
+    file = by_a_ca(NAME).write(tmp_path / "ca.pem")
+    world = new_world(tmp_path, ca_files=CaFiles(file, file), public_hostname=NAME)
+    world.clock.set(NOW)
+    world.chain.public_keys[TENANT.address] = TENANT.public
+    async with world.running(), AsyncExitStack() as stack:
+        runs(world, one="web")
+        streams = [opened(world, f"{PATH}?follow=true&tail=0", TENANT.token()) for _ in range(50)]
+        clients = [await stack.enter_async_context(stream) for stream in streams]
+        await eventually(lambda: world.pods.open == len(clients))
+        port, before = world.gateway.address[1], world.gateway.served.account.certificate
+        other = by_a_ca(NAME)
+        other.write(file)
+        world.gateway.served.replace(ensure_certificate(PROVIDER, tmp_path / "next", now=NOW))
+        assert await served(port, NAME) == other.certificate
+        assert await served(port, "") not in (before, other.certificate)
+        world.pods.log_of("one").write(b"afterwards")
+        assert [await lines(client, 1) for client in clients] == [[("one", "afterwards")]] * 50
 
 
 async def test_a_pod_that_is_replaced_is_followed_by_its_successor(world: World) -> None:
