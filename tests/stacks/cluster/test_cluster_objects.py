@@ -273,6 +273,20 @@ def test_classes_are_labelled_and_made(everything: list[dict[str, Any]]) -> None
     assert named(everything, "PriorityClass", "lessor")["value"] < 2_000_000_000
 
 
+def test_a_service_monitor_finds_the_metrics_port_and_is_made_only_where_it_is_asked_for(
+    stacks: dict[str, list[dict[str, Any]]],
+) -> None:
+    objects = stacks["no operators"]
+    (monitor,) = (item for item in objects if item["kind"] == "ServiceMonitor")
+    service = named(objects, "Service", "akash-provider", namespace=monitor["metadata"]["namespace"])
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["path"] == "/metrics"
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    others = (item["kind"] for name, made in stacks.items() if name != "no operators" for item in made)
+    assert "ServiceMonitor" not in set(others)
+
+
 def test_every_process_has_an_account_of_its_own_and_a_disruption_budget(everything: list[dict[str, Any]]) -> None:
     workloads = [item for item in everything if item["kind"] in ("StatefulSet", "Deployment")]
     workloads = [item for item in workloads if item["metadata"]["namespace"] == "akash-services"]
