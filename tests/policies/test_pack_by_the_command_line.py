@@ -21,7 +21,7 @@ from tests.components.specs import fenced
 from tests.policies.corpus import corpus_leases
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = 3
+PARTS = 9
 """The corpus is judged in so many previews of each mode, since the start of each takes three seconds of CPU."""
 
 pytestmark = [pytest.mark.devnet, pytest.mark.long]
