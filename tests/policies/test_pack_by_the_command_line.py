@@ -21,10 +21,10 @@ from tests.components.specs import fenced
 from tests.policies.corpus import corpus_leases
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = 9
+PARTS = 12
 """The corpus is judged in so many previews of each mode, since the start of each takes three seconds of CPU."""
 
-pytestmark = [pytest.mark.devnet, pytest.mark.long]
+pytestmark = [pytest.mark.devnet, pytest.mark.long, pytest.mark.timeout(900)]
 
 Preview = Callable[[Sequence[LeaseSpec]], "subprocess.CompletedProcess[str]"]
 
@@ -62,7 +62,7 @@ def preview(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Itera
             "never",
             *arguments,
         ]
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=800, check=False)
 
     def preview(specs: Sequence[LeaseSpec]) -> subprocess.CompletedProcess[str]:
         (folder / "specs.json").write_bytes(TypeAdapter(list[LeaseSpec]).dump_json(list(specs)))
