@@ -321,7 +321,8 @@ def _money(money: LeaseMoney, funds: LeaseFunds | None, *, now: float) -> dict[s
     if funds is not None and funds.runs_out_at is not None:
         runs_out = now + max(0, funds.runs_out_at - funds.height) * _BLOCK_S
     return {
-        "lease": _short(money.lease),
+        "short": f"{money.lease.dseq}/{money.lease.gseq}/{money.lease.oseq}",
+        "owner": money.lease.owner,
         "namespace": namespace_name(money.lease),
         "denom": money.denom,
         "rate": money.rate,
@@ -344,7 +345,7 @@ def _chart(denom: str, earned: Iterable[Earned], *, first: date) -> dict[str, An
         "unit": unit,
         "first": days[0].isoformat(),
         "last": days[-1].isoformat(),
-        "most": f"{most:.6f}",
+        "most": f"{most.normalize():f}",
         "text": f"{unit} earned by day from {days[0]} to {days[-1]}, {sum(amounts.values()):.6f} in all",
         "bars": _bars(days, [amounts[day] for day in days], most),
     }
