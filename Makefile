@@ -57,9 +57,10 @@ test-long: tools
 sim: setup
 	$(BIN)/python -m tests.laws.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
-# Goes on where it was stopped; `make kill-matrix FRESH=1` begins anew, AGAIN=1 also plays what failed. About an hour.
+# Goes on where it was stopped; `make kill-matrix FRESH=1` begins anew, AGAIN=1 also plays what failed; PROGRAM=sdk is
+# the other way of the resident engine. About an hour.
 kill-matrix: tools
-	$(BIN)/python -m tests.laws.killmatrix.run $(if $(FRESH),--fresh) $(if $(AGAIN),--again)
+	$(BIN)/python -m tests.laws.killmatrix.run --engine $(or $(PROGRAM),list) $(if $(FRESH),--fresh) $(if $(AGAIN),--again)
 
 # `make demo KUBECONFIG_FILE=~/.kube/config` (and CONTEXT=name, YES=1) uses that cluster and builds nothing.
 demo: $(if $(KUBECONFIG_FILE),setup,tools)

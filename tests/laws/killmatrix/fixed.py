@@ -9,26 +9,28 @@ from tests.laws.killmatrix.slot import Engine
 
 __all__ = ["FIXED", "OFTEN"]
 
+_RESIDENT: dict[tuple[str, str], tuple[str, ...]] = {
+    ("create", "resident"): (
+        "prelude",
+        "after create Namespace lease",
+        "before create StatefulSet store",
+        "summary",
+    ),
+    ("create", "plugin"): ("after create Namespace lease", "before create StatefulSet store"),
+    ("create", "worker"): ("after create Deployment web", "summary"),
+    ("create", "daemon"): ("before create Service web-ip-8080-tcp",),
+    ("update", "resident"): ("before update Deployment web", "after delete Ingress old.host"),
+    ("update", "plugin"): ("before update Deployment web",),
+    ("update", "worker"): ("after create Ingress new.host",),
+    ("update", "daemon"): ("after update Deployment web",),
+    ("destroy", "resident"): ("before delete Namespace lease", "after delete Namespace lease"),
+    ("destroy", "plugin"): ("before delete Deployment web",),
+    ("destroy", "worker"): ("prelude",),
+    ("destroy", "daemon"): ("after delete Namespace lease",),
+}
 _EVENTS: dict[Engine, dict[tuple[str, str], tuple[str, ...]]] = {
-    "resident": {
-        ("create", "resident"): (
-            "prelude",
-            "after create Namespace lease",
-            "before create StatefulSet store",
-            "summary",
-        ),
-        ("create", "plugin"): ("after create Namespace lease", "before create StatefulSet store"),
-        ("create", "worker"): ("after create Deployment web", "summary"),
-        ("create", "daemon"): ("before create Service web-ip-8080-tcp",),
-        ("update", "resident"): ("before update Deployment web", "after delete Ingress old.host"),
-        ("update", "plugin"): ("before update Deployment web",),
-        ("update", "worker"): ("after create Ingress new.host",),
-        ("update", "daemon"): ("after update Deployment web",),
-        ("destroy", "resident"): ("before delete Namespace lease", "after delete Namespace lease"),
-        ("destroy", "plugin"): ("before delete Deployment web",),
-        ("destroy", "worker"): ("prelude",),
-        ("destroy", "daemon"): ("after delete Namespace lease",),
-    },
+    "list": _RESIDENT,
+    "sdk": _RESIDENT,
     "stock": {
         ("create", "command line"): ("after create Deployment web",),
         ("create", "plugin"): ("after create Namespace lease", "before create StatefulSet store"),
@@ -46,7 +48,7 @@ _EVENTS: dict[Engine, dict[tuple[str, str], tuple[str, ...]]] = {
 }
 
 _OFTEN: dict[Engine, dict[str, tuple[tuple[str, str], ...]]] = {
-    "resident": {
+    "list": {
         "create": (("resident", "before create StatefulSet store"),),
         "update": (("plugin", "before update Deployment web"), ("daemon", "after update Deployment web")),
         "destroy": (("worker", "prelude"),),

@@ -72,7 +72,7 @@ async def _told_at_the_end(
 
 @asynccontextmanager
 async def bench(
-    folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int, engine: Engine = "resident"
+    folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int, engine: Engine = "list"
 ) -> AsyncIterator[Bench]:
     """`slots` engines on one cluster."""
     client = Client(KubeConfig.from_file(kubeconfig).get())
@@ -86,7 +86,7 @@ async def bench(
 
 def all_cells(events: Events) -> list[Cell]:
     """Every event of every operation with every victim of the resident engine."""
-    victims = VICTIMS["resident"]
+    victims = VICTIMS["list"]
     return [Cell(operation, event, victim) for operation in events for event in events[operation] for victim in victims]
 
 

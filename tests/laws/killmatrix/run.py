@@ -1,4 +1,4 @@
-"""`make kill-matrix`: play what is left of the matrix and write docs/kill-matrix.md. Goes on where it was stopped."""
+"""`make kill-matrix`: play what is left of the matrix and write its document. Goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.laws.killmatrix.table import document
 
 __all__ = ["main"]
 
-DOCUMENT = ROOT / "docs" / "kill-matrix.md"
+NAMES = {"list": "kill-matrix-list", "sdk": "kill-matrix"}
+"""The names of record and document: those of two engines are never mixed."""
 SEED = 13
 """Cells are played in a shuffled order, always the same: a part of the matrix is then a fair part of it."""
 
@@ -27,7 +28,8 @@ SEED = 13
 def main() -> int:
     """Exit status 1 if a cell failed."""
     told = _arguments()
-    path = Path(told.record)
+    path = Path(told.record or ROOT / "build" / f"{NAMES[told.engine]}.jsonl")
+    written = Path(told.document or ROOT / "docs" / f"{NAMES[told.engine]}.md")
     if told.fresh:
         path.unlink(missing_ok=True)
     record = Record(path)
@@ -36,9 +38,9 @@ def main() -> int:
         _with_a_cluster(record, told)
     finally:
         if record.events:
-            Path(told.document).write_text(document(record.events, record.outcomes))
+            written.write_text(document(record.events, record.outcomes, told.engine))
     failed = [cell for cell, outcome in record.outcomes.items() if not outcome.good]
-    print(f"{len(record.outcomes)} cells run, {len(failed)} failed; {told.document}")
+    print(f"{len(record.outcomes)} cells run, {len(failed)} failed; {written}")
     return 1 if failed else 0
 
 
@@ -52,7 +54,7 @@ def _with_a_cluster(record: Record, told: argparse.Namespace) -> None:
 
 
 async def _play(record: Record, folder: Path, toolbox: Toolbox, *, kubeconfig: Path, told: argparse.Namespace) -> None:
-    async with bench(folder, toolbox, kubeconfig=kubeconfig, slots=told.slots) as made:
+    async with bench(folder, toolbox, kubeconfig=kubeconfig, slots=told.slots, engine=told.engine) as made:
         record.begin(await made.events())  # of today's code: what was played of events it no longer has says nothing
         left = record.left(again=told.again)
         random.Random(SEED).shuffle(left)
@@ -76,8 +78,9 @@ async def _until(made: Bench, left: list[Cell], *, record: Record, seconds: floa
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--record", default=str(ROOT / "build" / "kill-matrix.jsonl"))
-    parser.add_argument("--document", default=str(DOCUMENT))
+    parser.add_argument("--engine", choices=list(NAMES), default="list", help="how the resident engine gets resources")
+    parser.add_argument("--record", help="default: build/kill-matrix….jsonl")
+    parser.add_argument("--document", help="default: docs/kill-matrix….md")
     parser.add_argument("--slots", type=int, default=4, help="leases at once")
     parser.add_argument("--minutes", type=float, default=85, help="no cell is begun after that")
     parser.add_argument("--fresh", action="store_true", help="forget what was run before")

@@ -24,9 +24,11 @@ from tests.world.patience import PATIENCE_S
 
 __all__ = ["VICTIMS", "Engine", "Reply", "Slot", "Trap"]
 
-Engine = Literal["resident", "stock"]
+Engine = Literal["list", "sdk", "stock"]
+"""The resident engine with a list, the resident engine with the SDK's program, command lines."""
 VICTIMS: Mapping[Engine, tuple[str, ...]] = {
-    "resident": ("resident", "plugin", "worker", "daemon"),
+    "list": ("resident", "plugin", "worker", "daemon"),
+    "sdk": ("resident", "plugin", "worker", "daemon"),
     "stock": ("command line", "plugin", "worker", "daemon"),
 }
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,13 +65,13 @@ class Slot:
     """Runs one order at a time. `close` ends its processes."""
 
     def __init__(
-        self, folder: Path, toolbox: Toolbox, kubeconfig: Path, *, engine: Engine = "resident", workers: int = 2
+        self, folder: Path, toolbox: Toolbox, kubeconfig: Path, *, engine: Engine = "list", workers: int = 2
     ) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True)
         pulumi = toolbox.program("pulumi")
         self._tap: Tap | ResidentTap = Tap(folder, pulumi)
-        if engine == "resident":
+        if engine != "stock":
             self._tap = ResidentTap(folder, pulumi, toolbox.program("lessor-engine"))
         self._tap.on_event = self._on_event
         self.config = EngineConfig(
@@ -78,7 +80,8 @@ class Slot:
             pulumi=self._tap.pulumi,
             pulumi_home=toolbox.pulumi_home,
             workers=workers,
-            engine=engine,
+            engine="stock" if engine == "stock" else "resident",
+            program="sdk" if engine == "sdk" else "list",
             resident=self._tap.resident if isinstance(self._tap, ResidentTap) else None,
         )
         self._daemon: Process | None = None

@@ -1,4 +1,4 @@
-"""docs/kill-matrix.md: a summary, then a table an operation. Equal outcomes give the same text."""
+"""The documents of the matrix: a summary, then a table an operation. Equal outcomes give the same text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from tests.laws.killmatrix.cells import Cell, Outcome
 
 __all__ = ["document"]
 
-VICTIMS = slot.VICTIMS["resident"]
+VICTIMS = slot.VICTIMS["list"]
 
-_HEAD = """# Kill matrix
+_TITLES: Mapping[slot.Engine, str] = {
+    "sdk": "# Kill matrix\n",
+    "list": """# Kill matrix of the list
 
+The resident engine gets a lease's resources as a list, which is the default of `LESSOR_ENGINE_PROGRAM`. The
+[kill matrix](kill-matrix.md) of Pulumi's SDK in a worker has the same cells.
+""",
+}
+_HEAD = """
 Written by `make kill-matrix` (tests/laws/killmatrix); not by hand. In every cell one process is killed (SIGKILL) at one
 event of the resident engine, while a lease of two services, hostname, volume, pull credentials and a leased address
 (14 objects) is created, updated (another image, another hostname) or destroyed on the devnet. Events are those of a run
@@ -42,9 +49,9 @@ Outcomes = Mapping[Cell, Outcome]
 Events = Mapping[str, Sequence[str]]
 
 
-def document(events: Events, outcomes: Outcomes) -> str:
+def document(events: Events, outcomes: Outcomes, engine: slot.Engine = "list") -> str:
     """Markdown."""
-    parts = [_HEAD, *_summary(events, outcomes)]
+    parts = [_TITLES[engine] + _HEAD, *_summary(events, outcomes)]
     for operation in events:
         parts += ["", f"## {operation}", "", *_table(operation, events[operation], outcomes=outcomes)]
         parts += _failures(operation, outcomes)

@@ -1,5 +1,5 @@
 """Fixed cells of the kill matrix: a few of them in `make test`, all in `make test-long`; `make kill-matrix` plays every
-cell of the resident engine.
+cell of the resident engine with a list.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.laws.killmatrix.cells import Cell, Outcome
+from tests.laws.killmatrix.cells import OPERATIONS, Cell, Outcome
 from tests.laws.killmatrix.fixed import FIXED, OFTEN
 from tests.laws.killmatrix.slot import VICTIMS, Engine
 
@@ -48,8 +48,8 @@ async def test_every_victim_dies_in_every_operation(way: Engine) -> None:
 @pytest.mark.parametrize("way", OFTEN)
 async def test_every_run_has_each_operation(way: Engine) -> None:
     assert set(FIXED[way]) > OFTEN[way]
-    assert {cell.operation for cell in OFTEN[way]} == {"create", "update", "destroy"}
+    assert {cell.operation for cell in OFTEN[way]} == set(OPERATIONS)
 
 
-async def test_every_run_has_each_victim_of_the_resident_engine() -> None:
-    assert {cell.victim for cell in OFTEN["resident"]} == set(VICTIMS["resident"])
+async def test_every_run_has_each_victim_of_the_default_engine() -> None:
+    assert {cell.victim for cell in OFTEN["list"]} == set(VICTIMS["list"])

@@ -43,7 +43,7 @@ async def client(devnet_cluster: Any) -> AsyncIterator[Client]:
     client.close()
 
 
-@pytest.mark.parametrize("victim", VICTIMS["resident"])
+@pytest.mark.parametrize("victim", VICTIMS["list"])
 async def test_each_of_twenty_leases_converges_when_a_process_of_their_updates_is_killed(
     slot: Slot, client: Client, victim: str
 ) -> None:

@@ -22,6 +22,8 @@ from tests.whole.corpus.documents import NEVER_BID, SAMPLE, all_nodes, leases_of
 
 pytestmark = [pytest.mark.devnet, pytest.mark.timeout(3600)]
 AT_ONCE = 4
+PARTS = 8
+"""Of the corpus, each a test of a few minutes."""
 WAYS = ("sdk", "list")
 OFTEN = SAMPLE[3:7]
 """Forty ports, rights of a pod, a volume of the default class and one in memory."""
@@ -128,10 +130,12 @@ async def test_a_list_and_the_program_leave_the_same_state(config: EngineConfig)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
 async def test_a_list_and_the_program_leave_the_same_state_for_every_document_of_the_corpus(
-    config: EngineConfig,
+    config: EngineConfig, part: int
 ) -> None:
-    await same_states(config, corpus([name for name in valid_names() if name not in NEVER_BID]))
+    served = [name for name in valid_names() if name not in NEVER_BID]
+    await same_states(config, corpus(served[part::PARTS]))
 
 
 async def test_the_stock_command_line_finds_nothing_to_do_for_what_a_list_has_made(config: EngineConfig) -> None:
