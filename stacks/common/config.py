@@ -54,7 +54,7 @@ class EngineConfig(BaseModel):
         "sdk: the SDK's own stack class, four command lines an operation, to compare with",
     )
     program: Literal["list", "sdk"] = Field(
-        default="sdk",
+        default="list",
         description="how the resident engine gets a lease's resources: list: as a list that a worker has made; "
         "sdk: from Pulumi's SDK, which runs in the worker meanwhile",
     )

@@ -25,9 +25,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=["stock", "resident"])
+@pytest.fixture(params=[("stock", "list"), ("resident", "list"), ("resident", "sdk")], ids=" ".join)
 async def engine(request: pytest.FixtureRequest, config: EngineConfig) -> AsyncIterator[PulumiEngine]:
-    engine = PulumiEngine(config.model_copy(update={"engine": request.param}))
+    way, program = request.param
+    engine = PulumiEngine(config.model_copy(update={"engine": way, "program": program}))
     yield engine
     await engine.close()
 

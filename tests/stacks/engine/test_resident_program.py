@@ -62,6 +62,7 @@ def config(toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
         pulumi=toolbox.program("pulumi"),
         pulumi_home=toolbox.pulumi_home,
         resident=toolbox.program("lessor-engine"),
+        program="sdk",  # a list has run before the engine begins, and could not wait in the middle
     )
     prepare_key(config.key_file)
     prepare_home(config.home, config.quiet_home)
