@@ -112,7 +112,7 @@ func prepare(asked request, project *workspace.Project) (backend.UpdateOperation
 		Opts: backend.UpdateOptions{
 			AutoApprove: true,
 			SkipPreview: true,
-			Engine:      engine.UpdateOptions{Parallel: parallel, SkipPluginPreInstall: true},
+			Engine:      engine.UpdateOptions{Parallel: parallel, ParallelDiff: true, SkipPluginPreInstall: true},
 			Display: display.Options{
 				Color: colors.Never, SummaryJSON: true, SuppressPermalink: true, Stdout: io.Discard, Stderr: io.Discard,
 			},
