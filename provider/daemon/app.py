@@ -168,8 +168,8 @@ async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None
 async def _store_replaced(backends: Backends, parts: ProviderParts) -> None:
     """Write to an empty store what this process remembers."""
     mask = backends.engine.mask
-    for status in list(parts.leases.statuses.values()):
-        await save_status(backends.database, replace(status, reason=mask(status.lease, status.reason)))
+    statuses = parts.leases.statuses.values()
+    await save_status(backends.database, *(replace(each, reason=mask(each.lease, each.reason)) for each in statuses))
     await parts.leases.write_directives_again()
     await backends.engine.begin_anew()
     parts.claim_history.again()

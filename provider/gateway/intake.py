@@ -123,7 +123,7 @@ class ManifestIntake:
         self._hostnames = CachedAnswer(self._read_hostnames, clock, seconds=0.0, failed_seconds=0.0)
         self._locks = KeyedLocks[DeploymentId]()
         self._accepting = 0
-        self._accepted: list[LeaseId] = []
+        self._accepted: list[AcceptedManifest] = []
 
     async def accept_manifest(self, owner: str, dseq: int, body: bytes) -> None:
         """Check the manifest and write it to the Manifest object of every live lease of the deployment. The same
@@ -149,12 +149,14 @@ class ManifestIntake:
             await self._accept(id_, body)
 
     def _announce(self) -> None:
-        """Have the accepted manifests applied. A tenant that sends many at once gets its answers before the engine
-        takes the processors; the watch of the Manifest objects, and a start, find what was not announced.
+        """Have the accepted manifests applied and noted in the store. A tenant that sends many at once gets its answers
+        before the engine takes the processors; the watch of the Manifest objects, and a start, find what was not
+        announced.
         """
         accepted, self._accepted = self._accepted, []
-        for lease in accepted:
-            self._bus.publish(MANIFEST_ACCEPTED, lease)
+        for each in accepted:
+            self._bus.publish(MANIFEST_ACCEPTED, each.lease)
+            self._bus.publish(MANIFEST_STORED, each)
 
     async def require_lease(self, owner: str, dseq: int) -> None:
         """Raise `RequestError` 404 without a live lease of the deployment here, 429 for an account that asks too often.
@@ -252,9 +254,8 @@ class ManifestIntake:
             await self._cluster.apply(manifest_object(record, namespace=self._config.manifest_namespace))
             if not self._accepted:
                 asyncio.get_running_loop().call_later(_ANNOUNCED_S, self._announce)
-            self._accepted.append(record.lease)
+            self._accepted.append(self._accepted_manifest(record, version=version, size=len(body)))
             _log.info("gateway.manifest_accepted", lease=str(record.lease))
-            self._bus.publish(MANIFEST_STORED, self._accepted_manifest(record, version=version, size=len(body)))
 
     def _accepted_manifest(self, record: ManifestRecord, *, version: bytes, size: int) -> AcceptedManifest:
         return AcceptedManifest(

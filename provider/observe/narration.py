@@ -4,6 +4,7 @@ manifests accepted for it go to the store. `provider.runs.history` records the r
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
@@ -38,21 +39,56 @@ async def narrate(bus: Bus, database: Database, *, mask: Mask) -> None:
     """Log and store events until cancelled. `mask` removes a tenant's secrets from a text about his lease. When the
     store cannot be written, only its rows are lost.
     """
-    async with bus.subscribe(LEASE_STATE, STACK_RESULT, MANIFEST_STORED) as events:
-        await _narrate(aiter(events), database, mask)
+    rows = _Rows(database)
+    async with bus.subscribe(LEASE_STATE, STACK_RESULT, MANIFEST_STORED) as events, asyncio.TaskGroup() as group:
+        group.create_task(rows.write(), name="rows of leases")
+        await _narrate(aiter(events), rows, mask)
 
 
-async def _narrate(events: AsyncIterator[object], database: Database, mask: Mask) -> None:
+class _Rows:
+    """States and manifests that wait for the store. What comes while the store writes shares the next transaction: a
+    commit costs more than its rows.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._states: list[LeaseStatus] = []
+        self._manifests: list[AcceptedManifest] = []
+        self._some = asyncio.Event()
+
+    def add(self, row: LeaseStatus | AcceptedManifest) -> None:
+        if isinstance(row, LeaseStatus):
+            self._states.append(row)
+        else:
+            self._manifests.append(row)
+        self._some.set()
+
+    async def write(self) -> None:
+        """Write what waits; for ever."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            states, self._states = self._states, []
+            accepted, self._manifests = self._manifests, []
+            if states:
+                await _stored(save_status(self._database, *states))
+            if accepted:
+                await _stored(save_manifest(self._database, *accepted))
+
+
+async def _narrate(events: AsyncIterator[object], rows: _Rows, mask: Mask) -> None:
     monitored: set[LeaseId] = set()
     async for event in events:
         match event:
             case LeaseStatus():
                 _count_health(event, monitored)
-                await _record_state(replace(event, reason=mask(event.lease, event.reason)), database)
+                status = replace(event, reason=mask(event.lease, event.reason))
+                _log.info("lease.state", lease=str(status.lease), phase=status.phase.value, reason=status.reason)
+                rows.add(status)
             case StackReport():
                 _log_run(event)
             case AcceptedManifest():
-                await _stored(save_manifest(database, event))
+                rows.add(event)
 
 
 def _count_health(status: LeaseStatus, monitored: set[LeaseId]) -> None:
@@ -84,11 +120,6 @@ def _log_run(report: StackReport) -> None:
         "stack.result", lease=lease, operation=result.operation.value, ok=result.ok, seconds=round(result.seconds, 2),
         summary=dict(result.summary), **({"error": result.error} if result.error else {}),
     )  # fmt: skip
-
-
-async def _record_state(status: LeaseStatus, database: Database) -> None:
-    _log.info("lease.state", lease=str(status.lease), phase=status.phase.value, reason=status.reason)
-    await _stored(save_status(database, status))
 
 
 async def _stored(writing: Awaitable[None]) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lease.ids import LeaseId, namespace_name
 from provider.errors import StoreError
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.store.database import Database
+from provider.store.newest_rows import add_rows, newest_rows
 from provider.store.tables import lease_states, leases
 
 __all__ = ["StoredState", "find_lease", "known_leases", "save_status", "states_of"]
@@ -19,6 +22,8 @@ __all__ = ["StoredState", "find_lease", "known_leases", "save_status", "states_o
 _MIN_PREFIX = 4
 _MAX_LISTED = 8
 _MAX_NAME = 200
+_COLUMNS = ("lease", "phase", "reason", "since", "attempts", "ended_at")
+_AT_ONCE = 100
 _STATES_KEPT = 200
 """Changes of the state that are kept of a lease: one that crashes all day has hundreds a day."""
 
@@ -32,22 +37,28 @@ class StoredState:
     reason: str
 
 
-async def save_status(database: Database, status: LeaseStatus) -> None:
-    """Replace the status of this lease, and add it to the lease's states when it is another one."""
-    row: dict[str, Any] = {
-        "lease": str(status.lease),
-        "phase": status.phase.value,
-        "reason": status.reason,
-        "since": status.since,
-        "attempts": status.attempts,
-        "ended_at": status.since if status.phase is Phase.CLOSED else None,
-    }
-    namespace = namespace_name(status.lease)
-    async with database.writing() as connection:
-        known = update(leases).where(leases.c.namespace == namespace).values(row)
-        if not (await connection.execute(known)).rowcount:
-            await connection.execute(insert(leases).values(row | {"namespace": namespace}))
-        await _add_state(connection, namespace, status)
+async def save_status(database: Database, *statuses: LeaseStatus) -> None:
+    """Replace the status of these leases, in this order, and add to the states of each lease those that differ from the
+    one before. A hundred share a transaction. Raises `StoreError`.
+    """
+    waiting = iter(statuses)
+    while some := list(islice(waiting, _AT_ONCE)):
+        async with database.writing() as connection:
+            await _replace_status(connection, {namespace_name(status.lease): _lease_row(status) for status in some})
+            newest = await newest_rows(connection, lease_states, {namespace_name(status.lease) for status in some})
+            await add_rows(connection, lease_states, _changes(some, newest), kept=_STATES_KEPT)
+
+
+async def _replace_status(connection: AsyncConnection, rows: Mapping[str, dict[str, Any]]) -> None:
+    """`rows`: the columns of each lease, by its namespace."""
+    found = await connection.execute(select(leases.c.namespace).where(leases.c.namespace.in_(rows)))
+    known = set(found.scalars())
+    if known:
+        changed = update(leases).where(leases.c.namespace == bindparam("of_namespace"))
+        values = [row | {"of_namespace": name} for name, row in rows.items() if name in known]
+        await connection.execute(changed.values({name: bindparam(name) for name in _COLUMNS}), values)
+    if new := [row | {"namespace": name} for name, row in rows.items() if name not in known]:
+        await connection.execute(leases.insert(), new)
 
 
 async def states_of(database: Database, stack: str, *, limit: int = 100) -> Sequence[StoredState]:
@@ -81,17 +92,23 @@ async def find_lease(database: Database, name: str) -> LeaseStatus:
     raise StoreError(f"there is no lease {name[:_MAX_NAME]!r}; {hint}")
 
 
-async def _add_state(connection: Any, stack: str, status: LeaseStatus) -> None:
-    own, new = lease_states.c.stack == stack, (status.phase.value, status.reason)
-    newest = select(lease_states).where(own).order_by(lease_states.c.id.desc())
-    last = (await connection.execute(newest.limit(1))).mappings().one_or_none()
-    if last is not None and (last["phase"], last["reason"]) == new:
-        return
-    row = {"stack": stack, "at": status.since, "phase": new[0], "reason": new[1]}
-    await connection.execute(insert(lease_states).values(row))
-    beyond = (await connection.execute(newest.offset(_STATES_KEPT).limit(1))).mappings().one_or_none()
-    if beyond is not None:
-        await connection.execute(delete(lease_states).where(own, lease_states.c.id <= beyond["id"]))
+def _lease_row(status: LeaseStatus) -> dict[str, Any]:
+    ended_at = status.since if status.phase is Phase.CLOSED else None
+    values = (str(status.lease), status.phase.value, status.reason, status.since, status.attempts, ended_at)
+    return dict(zip(_COLUMNS, values, strict=True))
+
+
+def _changes(statuses: Iterable[LeaseStatus], newest: dict[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each state that is another one than the state before. `newest`: the states that are stored."""
+    new: list[dict[str, Any]] = []
+    for status in statuses:
+        stack = namespace_name(status.lease)
+        row = {"stack": stack, "at": status.since, "phase": status.phase.value, "reason": status.reason}
+        last = newest.get(stack)
+        if last is None or (last["phase"], last["reason"]) != (row["phase"], row["reason"]):
+            newest[stack] = row
+            new.append(row)
+    return new
 
 
 def _matches(name: str, lease: LeaseId) -> bool:
