@@ -37,11 +37,13 @@ def first_marker(value: object) -> str:
     """A key or text inside `value`, which is made of dicts, lists and tuples, that equals a marker; "" without one."""
     left = [value]
     while left:
-        match left.pop():
-            case str() as text if text in MARKERS:
-                return text
-            case dict() as fields:
-                left += (*fields, *fields.values())
-            case list() | tuple() as items:
-                left += items
+        each = left.pop()
+        if isinstance(each, str):
+            if each in MARKERS:
+                return each
+        elif isinstance(each, dict):
+            left.extend(each)
+            left.extend(each.values())
+        elif isinstance(each, (list, tuple)):
+            left.extend(each)
     return ""

@@ -187,6 +187,7 @@ class ApiServer:
     def __init__(self, kubeconfig: Path | None, *, timeout_seconds: float, fence: Fence = None) -> None:
         self._fence = fence
         self._source = kubeconfig or _found()
+        self._paths = kubeconfig_files(self._source) if self._source else ()
         self._timeout = timeout_seconds
         self._files = self._file_marks()
         self._client = self._made(self._connect())
@@ -292,7 +293,7 @@ class ApiServer:
             raise SettingsError(f"the kubeconfig {self._source} cannot be used: {error}") from error
 
     def _file_marks(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(map(file_mark, kubeconfig_files(self._source))) if self._source else ()
+        return tuple(map(file_mark, self._paths))
 
 
 def _error_text(error: Exception) -> str:
