@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from cosmpy.crypto.address import Address
@@ -58,6 +59,7 @@ class SigningKey:
         return bytes(self.private.public_key.public_key_bytes)
 
 
+@lru_cache(maxsize=1)  # a start needs the key twice, and its curve is computed in Python
 def key_from_mnemonic(words: str, *, index: int = 0) -> SigningKey:
     """The key at m/44'/118'/0'/0/`index`. Raises ValueError without a word of the mnemonic."""
     try:

@@ -1,19 +1,24 @@
-"""What `lessor run` imports first, so that the provider is ready sooner: aiohttp in a thread of its own, and structlog
-without a library that it would load for tracebacks.
+"""What `lessor run` imports first, so that the provider is ready sooner: aiohttp in a thread of its own, and two
+libraries without others that they would load and do not need here.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from threading import Thread
 
 __all__ = ["import_early"]
 
 
 def import_early() -> None:
-    """Start the import of aiohttp, which other imports then need not wait for, and import structlog."""
+    """Start the import of aiohttp, which other imports then need not wait for, and import two libraries without others:
+    structlog without Rich, which takes longer than structlog itself (the provider logs plain tracebacks), and the
+    hashes of pycryptodome by ctypes, since cffi brings a parser of C.
+    """
     Thread(target=_import_aiohttp, name="import of aiohttp", daemon=True).start()
-    _import_structlog()
+    _import_without("rich", "structlog")
+    _import_without("cffi", "Crypto.Util._raw_api")
 
 
 def _import_aiohttp() -> None:
@@ -21,12 +26,12 @@ def _import_aiohttp() -> None:
     import aiohttp  # noqa: F401, PLC0415
 
 
-def _import_structlog() -> None:
-    """Import structlog without Rich, which takes longer than structlog itself. The provider logs plain tracebacks."""
-    if "rich" in sys.modules or "structlog" in sys.modules:
+def _import_without(unwanted: str, name: str) -> None:
+    """Import a module that can do without the library `unwanted`, unless one of the two is loaded already."""
+    if unwanted in sys.modules or name in sys.modules:
         return
-    sys.modules["rich"] = None  # type: ignore[assignment]  # how Python marks a module that cannot be imported
+    sys.modules[unwanted] = None  # type: ignore[assignment]  # how Python marks a module that cannot be imported
     try:
-        import structlog  # noqa: F401, PLC0415
+        import_module(name)
     finally:
-        del sys.modules["rich"]
+        del sys.modules[unwanted]

@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from provider.errors import StoreError
+from provider.store.async_engine import AsyncConnection, AsyncEngine, create_async_engine
 from provider.store.damage import is_suspicious
 
 __all__ = ["Database", "newest_schema", "open_database", "read_database"]

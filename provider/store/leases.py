@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any
 
 from sqlalchemy import bindparam, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lease.ids import LeaseId, namespace_name
 from provider.errors import StoreError
 from provider.lifecycle.state import LeaseStatus, Phase
+from provider.store.async_engine import AsyncConnection
 from provider.store.database import Database
 from provider.store.newest_rows import add_rows, newest_rows
 from provider.store.tables import lease_states, leases

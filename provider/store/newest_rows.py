@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import BindParameter, Table, bindparam, delete, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from provider.store.async_engine import AsyncConnection
 
 __all__ = ["add_rows", "newest_rows"]
 

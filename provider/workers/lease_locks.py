@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager, suppress
 
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provider.errors import StoreError
 from provider.store import Database
+from provider.store.async_engine import AsyncConnection
 
 __all__ = ["LeaseLocks", "locked_stacks"]
 

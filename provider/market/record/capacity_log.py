@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provider.errors import StoreError
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import NODE_PORTS, Node, Snapshot
+from provider.store.async_engine import AsyncConnection
 from provider.store.tables import capacity_log
 
 __all__ = ["CapacityLog", "change_entry", "full_entry", "snapshot_at", "snapshot_from"]

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lease.groups import GroupSpec
 from lease.resources import Attribute
@@ -17,6 +16,7 @@ from provider.errors import StoreError
 from provider.market.pricing.quote import Quote
 from provider.market.terms import Rules
 from provider.protocols.chain import ProviderRecord
+from provider.store.async_engine import AsyncConnection
 from provider.store.tables import decision_inputs
 
 __all__ = ["InputStore", "input_from", "read_input"]

@@ -7,7 +7,6 @@ from dataclasses import InitVar, dataclass, replace
 from typing import Any
 
 from sqlalchemy import bindparam, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lease.ids import OrderId
 from provider.market.decision import Decision, DecisionInputs
@@ -17,6 +16,7 @@ from provider.market.record.decisions import decision_row
 from provider.market.record.input_store import InputStore
 from provider.market.record.pruning import prune_decisions
 from provider.market.terms import Rules
+from provider.store.async_engine import AsyncConnection
 from provider.store.database import Database
 from provider.store.shared_commit import SharedCommit
 from provider.store.tables import capacity_log, decisions

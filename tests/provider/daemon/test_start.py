@@ -163,7 +163,10 @@ async def test_a_node_of_another_chain_ends_a_provider_that_has_started(known_ch
 
 def test_a_start_loads_no_library_that_only_some_providers_or_later_parts_use() -> None:
     """Each costs every start time and megabytes: DNS brings an HTTP client."""
-    unused = ("dns", "httpx2", "httpcore2", "h2", "lightkube", "grpc", "jinja2", "redis", "asyncpg", "pulumi", "celery")
+    unused = (
+        "dns", "httpx2", "httpcore2", "h2", "lightkube", "grpc", "jinja2", "redis", "asyncpg", "pulumi", "celery",
+        "sqlalchemy.orm",
+    )  # fmt: skip
     code = f"import sys, provider.daemon.app; print([name for name in {unused!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

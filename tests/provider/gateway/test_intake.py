@@ -119,8 +119,9 @@ async def test_manifests_sent_together_are_all_answered_before_the_first_is_appl
 ) -> None:
     monkeypatch.setattr(intake, "_ANNOUNCED_S", 3600.0)
     async with two.first_accepted():
-        assert two.world.bus.on(MANIFEST_ACCEPTED) == []
+        assert two.world.bus.on(MANIFEST_ACCEPTED) == two.world.bus.on(MANIFEST_STORED) == []
     assert two.world.bus.on(MANIFEST_ACCEPTED) == [lease(), two.second]
+    assert [each.lease for each in two.world.bus.on(MANIFEST_STORED)] == [lease(), two.second]
 
 
 async def test_a_manifest_that_is_checked_for_long_does_not_hold_up_the_accepted_ones(
