@@ -75,7 +75,7 @@ async def test_each_state_of_a_lease_is_kept_once_and_the_oldest_go(database: Da
 
 
 async def test_states_of_one_moment_are_kept_as_if_they_had_come_one_by_one(database: Database) -> None:
-    await save_status(database, LeaseStatus(LEASE, Phase.PENDING, "", 1.0))
+    await save_status(database, LeaseStatus(LEASE, Phase.APPLYING, "", 1.0))
     one, two = LeaseStatus(LEASE, Phase.DEGRADED, "a", 2.0), LeaseStatus(OTHER, Phase.RUNNING, "", 3.0)
     await save_status(database, one, two, replace(one, since=4.0), replace(one, reason="b", since=5.0, attempts=2))
     assert [(each.at, each.reason) for each in await states_of(database, STACK)] == [(5.0, "b"), (2.0, "a"), (1.0, "")]
