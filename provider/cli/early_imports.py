@@ -5,7 +5,8 @@ libraries without others that they would load and do not need here.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 __all__ = ["import_early"]
@@ -17,8 +18,10 @@ def import_early() -> None:
     hashes of pycryptodome by ctypes, since cffi brings a parser of C.
     """
     Thread(target=_import_aiohttp, name="import of aiohttp", daemon=True).start()
-    _import_without("rich", "structlog")
-    _import_without("cffi", "Crypto.Util._raw_api")
+    with _without("rich"):
+        import structlog  # noqa: F401, PLC0415
+    with _without("cffi"):
+        import Crypto.Util._raw_api  # noqa: F401, PLC0415
 
 
 def _import_aiohttp() -> None:
@@ -26,12 +29,14 @@ def _import_aiohttp() -> None:
     import aiohttp  # noqa: F401, PLC0415
 
 
-def _import_without(unwanted: str, name: str) -> None:
-    """Import a module that can do without the library `unwanted`, unless one of the two is loaded already."""
-    if unwanted in sys.modules or name in sys.modules:
+@contextmanager
+def _without(unwanted: str) -> Iterator[None]:
+    """What is imported meanwhile does without the library `unwanted`, unless that is loaded already."""
+    if unwanted in sys.modules:
+        yield
         return
     sys.modules[unwanted] = None  # type: ignore[assignment]  # how Python marks a module that cannot be imported
     try:
-        import_module(name)
+        yield
     finally:
         del sys.modules[unwanted]

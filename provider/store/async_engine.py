@@ -7,7 +7,6 @@ Every module of the provider takes the names of `sqlalchemy.ext.asyncio` from he
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import ModuleType
 
 __all__ = ["AsyncConnection", "AsyncEngine", "create_async_engine"]
@@ -24,7 +23,7 @@ def _import_without_sessions() -> None:
         sys.modules[name] = module = ModuleType(name)
         vars(module)["__getattr__"] = lambda _: None  # whatever name the package takes from it
     try:
-        import_module(_PACKAGE)
+        import sqlalchemy.ext.asyncio  # noqa: F401, PLC0415
     finally:
         for name in _SESSIONS:
             del sys.modules[name]
