@@ -1,19 +1,22 @@
-"""Waits on an event or a time, and pauses that grow with each failure."""
+"""Waits on an event, a time or several answers, and pauses that grow with each failure."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from provider.protocols import Clock
 
-__all__ = ["GrowingPause", "jittered", "wait_for_event"]
+__all__ = ["GrowingPause", "jittered", "side_by_side", "wait_for_event"]
 
 _RANDOM = Random()  # noqa: S311  spreads clients, protects nothing
 _MAX_EXPONENT = 20
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 async def wait_for_event(event: asyncio.Event, *, clock: Clock, seconds: float | None) -> None:
@@ -26,6 +29,25 @@ async def wait_for_event(event: asyncio.Event, *, clock: Clock, seconds: float |
     finally:
         for task in waits:
             task.cancel()
+
+
+async def side_by_side(work: Callable[[_T], Awaitable[_R]], items: Iterable[_T], *, at_once: int) -> list[_R]:
+    """The results of `work` in the order of the items, `at_once` at a time. The first failure is raised and ends
+    all.
+    """
+    slots = asyncio.Semaphore(at_once)
+
+    async def one(item: _T) -> _R:
+        async with slots:
+            return await work(item)
+
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        raise
 
 
 @dataclass(frozen=True, slots=True)

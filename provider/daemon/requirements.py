@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import structlog
@@ -29,6 +30,7 @@ from provider.protocols.cluster import (
     Kind,
 )
 from provider.settings import Settings
+from provider.waits import side_by_side
 from stacks.common import EngineError, installed_plugin
 
 __all__ = ["Allows", "Requirements", "cluster_lacks", "lacks", "machine_lacks", "refuse_machine"]
@@ -53,6 +55,8 @@ _NEEDED = (
     ("list", "", "pods"),
 )
 """Rights without which no lease can be made; the whole table is in the cluster stack."""
+_AT_ONCE = 6
+"""Each question at the same time as others needs a connection of its own, with a TLS handshake on both sides."""
 _EVERY_S = 60.0
 _SOON_S = 10.0
 _ABSENT, _FORBIDDEN = 404, 403
@@ -109,12 +113,13 @@ async def lacks(settings: Settings, cluster: KubeCluster) -> list[str]:
 
 async def cluster_lacks(settings: Settings, cluster: Cluster, allows: Allows) -> list[str]:
     """What the cluster lacks, each with the remedy. Raises `ClusterError` when it does not answer."""
-    found = await asyncio.gather(
-        _namespace(settings, cluster),
-        *(_kind(cluster, kind, remedy) for kind, remedy in _kinds(settings)),
-        *(_object(cluster, *wanted) for wanted in _objects(settings)),
-        *(_right(allows, *right) for right in _NEEDED),
-    )
+    questions: list[Callable[[], Awaitable[str]]] = [
+        partial(_namespace, settings, cluster),
+        *(partial(_kind, cluster, kind, remedy) for kind, remedy in _kinds(settings)),
+        *(partial(_object, cluster, *wanted) for wanted in _objects(settings)),
+        *(partial(_right, allows, *right) for right in _NEEDED),
+    ]
+    found = await side_by_side(lambda ask: ask(), questions, at_once=_AT_ONCE)
     return [problem for problem in found if problem]
 
 

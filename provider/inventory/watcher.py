@@ -77,10 +77,10 @@ class InventoryWatcher:
         self._reader = SourceReader(cluster, clock=clock, readings=self.freshness, changed=lambda *_: self._touch())
         self._storage = PublishedStorage(storage, clock=clock, changed=self._touch) if storage else None
         self._nodes = Source(NODE, reading.node)
-        self._pods = Source(POD, reading.scheduled_pod)
-        self._volumes = Source(PERSISTENT_VOLUME_CLAIM, reading.volume_claim)
+        self._pods = Source(POD, reading.scheduled_pod, built_in=True)
+        self._volumes = Source(PERSISTENT_VOLUME_CLAIM, reading.volume_claim, built_in=True)
         self._kept = Source(PERSISTENT_VOLUME, reading.kept_volume)
-        self._services = Source(SERVICE, reading.node_ports)
+        self._services = Source(SERVICE, reading.node_ports, built_in=True)
         self._addresses = Source(PROVIDER_LEASED_IP, _claim, namespace=settings.manifest_namespace)
         self._outside = Source(SERVICE, outside_addresses)
         self._address_pools = Source(IP_ADDRESS_POOL, address_pool, namespace=settings.metallb_namespace)

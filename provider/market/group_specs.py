@@ -6,7 +6,6 @@ of the store answers for all leases whose decision is still kept; the group of a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 import structlog
@@ -16,6 +15,7 @@ from lease.ids import OrderId
 from provider.errors import StoreError
 from provider.market.book import Market
 from provider.market.record.decisions import won_specs
+from provider.waits import side_by_side
 
 __all__ = ["group_spec", "group_specs"]
 
@@ -50,16 +50,5 @@ async def _kept(market: Market) -> Mapping[OrderId, GroupSpec]:
 
 async def _asked(market: Market, orders: Sequence[OrderId]) -> Mapping[OrderId, GroupSpec | None]:
     """Several at a time. The first failure ends all."""
-    slots = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(order: OrderId) -> GroupSpec | None:
-        async with slots:
-            return await group_spec(market, order)
-
-    tasks = [asyncio.ensure_future(one(order)) for order in orders]
-    try:
-        return dict(zip(orders, await asyncio.gather(*tasks), strict=True))
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        raise
+    found = await side_by_side(lambda order: group_spec(market, order), orders, at_once=_AT_ONCE)
+    return dict(zip(orders, found, strict=True))

@@ -6,7 +6,8 @@ First leases, then own open bids, then open orders, so that existing reservation
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -24,16 +25,38 @@ from provider.market.group_specs import group_spec, group_specs
 from provider.market.inputs import current_record
 from provider.market.limits import deposit_reason
 from provider.market.record.decisions import bids_since, orders_decided
-from provider.protocols.chain import Bid, BidState, Head, Lease, LeaseState, OrderState
+from provider.protocols.chain import (
+    Bid,
+    BidState,
+    Head,
+    Lease,
+    LeaseState,
+    MarketParams,
+    OrderState,
+    ProviderRecord,
+)
+from provider.waits import side_by_side
 
 __all__ = ["adopt", "adopt_lease", "consider_open_orders", "full_pass", "remember_bids", "time_out"]
 
 _log = structlog.get_logger(__name__)
+_AT_ONCE = 16
 _HOUR_S = 3600.0
 _UNSETTLED_S = 90.0
 """A younger bid may not be in a block yet, so that its absence proves nothing."""
 _APART_BLOCKS = 5
 """So far the node that received the bid may have been ahead of the highest block that this provider had seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OnChain:
+    """What the chain says of this provider and of the market."""
+
+    head: Head
+    record: ProviderRecord | None
+    params: MarketParams
+    bids: Sequence[Bid]
+    leases: Sequence[Lease]
 
 
 async def full_pass(market: Market) -> bool:
@@ -78,15 +101,16 @@ async def adopt(market: Market) -> bool:
     """Read own leases and bids from the chain and reserve their capacity. Returns False when the node is catching
     up.
     """
-    head = await market.chain.head()
+    found = await _read_chain(market)
+    head, bids, leases = found.head, found.bids, found.leases
     if head.catching_up:
         if market.repeats.is_news("node", "catching up"):
             _log.warning("market.node_catching_up", height=head.height)
         return False
     market.repeats.ended("node")
     market.book.height = max(market.book.height, head.height)
-    market.book.record, market.book.record_at = await market.chain.provider(market.provider), market.clock.now()
-    market.book.params = await market.chain.market_params()
+    market.book.record, market.book.record_at = found.record, market.clock.now()
+    market.book.params = found.params
     if not (problem := deposit_reason(market.deposit, market.book.params)):
         market.repeats.ended("deposit")
     elif market.repeats.is_news("deposit", problem):
@@ -98,17 +122,39 @@ async def adopt(market: Market) -> bool:
     else:
         market.repeats.ended("record")
         market.book.unmatched = log_unmatched(market.book.record.attributes, market.inventory(), market.book.unmatched)
-    living = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
-    # bids before leases: a bid that is accepted meanwhile is then in both lists
-    bids = await market.chain.bids(market.provider, BidState.OPEN)
-    leases = await market.chain.leases(provider=market.provider, states=living)
     await _adopt_leases(market, leases)
     market.book.deposits = {bid.id.order: bid.deposit for bid in bids}
-    for bid in bids:
-        await _adopt_bid(market, bid, head=head)
+    await side_by_side(lambda bid: _adopt_bid(market, bid, head=head), bids, at_once=_AT_ONCE)
     market.book.leased.intersection_update({*market.ledger.orders(), *(lease.id.order for lease in leases)})
     await _release_ended(market, leases=leases, bids=bids)
     return True
+
+
+async def _read_chain(market: Market) -> _OnChain:
+    """Ask for all of it at the same time: a node may be far away, and the first bid waits. The first failure ends
+    all.
+    """
+    chain = market.chain
+    asked = (
+        asyncio.ensure_future(chain.head()),
+        asyncio.ensure_future(chain.provider(market.provider)),
+        asyncio.ensure_future(chain.market_params()),
+        asyncio.ensure_future(_bids_and_leases(market)),
+    )
+    try:
+        head, record, params, (bids, leases) = await asyncio.gather(*asked)
+    except BaseException:
+        for each in asked:
+            each.cancel()
+        raise
+    return _OnChain(head, record, params, bids, leases)
+
+
+async def _bids_and_leases(market: Market) -> tuple[Sequence[Bid], Sequence[Lease]]:
+    """Own open bids and living leases. Bids first: a bid that is accepted meanwhile is then in both lists."""
+    bids = await market.chain.bids(market.provider, BidState.OPEN)
+    living = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
+    return bids, await market.chain.leases(provider=market.provider, states=living)
 
 
 async def remember_bids(market: Market) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from provider.waits import GrowingPause, jittered, wait_for_event
+from provider.waits import GrowingPause, jittered, side_by_side, wait_for_event
 from tests.world.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
@@ -68,3 +68,33 @@ def test_jitter_takes_away_half_at_most():
     random = Random(1)
     found = [jittered(10, random=random) for _ in range(100)]
     assert min(found) >= 5 and max(found) <= 10 and len(set(found)) > 50
+
+
+async def test_work_is_done_side_by_side_up_to_a_number_and_answers_in_order():
+    running, most = 0, 0
+
+    async def work(item: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(1 / item)
+        running -= 1
+        return item * item
+
+    assert await side_by_side(work, range(1, 10), at_once=3) == [item * item for item in range(1, 10)]
+    assert most == 3
+
+
+async def test_the_first_failure_ends_all_that_is_done_side_by_side():
+    ended: list[int] = []
+
+    async def work(item: int) -> None:
+        await asyncio.sleep(item)
+        if item == 2:
+            raise ValueError(item)
+        ended.append(item)
+
+    with pytest.raises(ValueError, match="2"):
+        await side_by_side(work, range(1, 5), at_once=4)
+    await asyncio.sleep(60)
+    assert ended == [1]

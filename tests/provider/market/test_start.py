@@ -125,3 +125,24 @@ async def test_a_group_in_the_store_that_cannot_be_read_is_asked_for(tmp_path: P
     async with running(tmp_path, chain=chain, inventory=make_inventory(64_000)) as world:
         assert chain.calls.count("order") == _LEASES
         assert world.free_cpu() == 64_000 - _LEASES * 1000
+
+
+async def test_a_start_asks_a_distant_node_for_all_at_once(tmp_path: Path) -> None:
+    chain = FakeChain()
+    async with running(tmp_path, chain=chain, inventory=make_inventory(64_000)) as world:
+        for dseq in range(1, 21):
+            chain.add_order(make_order(dseq))
+        await world.block()
+    chain.calls.clear()
+    first = ("head", "provider", "market_params", "bids")
+    chain.gates = {name: asyncio.Event() for name in (*first, "order")}
+    async with running(tmp_path, chain=chain, inventory=make_inventory(64_000)) as world:
+        assert sorted(chain.calls) == sorted(first), "none waits for the answer to another"
+        for name in first:
+            chain.gates[name].set()
+        await world.later(1)
+        assert chain.calls.count("order") == 16, "open bids are adopted side by side"
+        chain.gates["order"].set()
+        await world.later(1)
+        assert world.free_cpu() == 64_000 - 20 * 1000
+        assert len(chain.sent) == 20, "no order is bid on twice"
