@@ -7,14 +7,14 @@ old list costs a check and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from lease.ids import LeaseId
+from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.errors import ClusterError
-from provider.kube.labels import MANAGED
+from provider.kube.labels import MANAGED, lease_of
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.drift import ALWAYS_WATCHED, Drift
 from provider.lifecycle.lease_claims import LeaseClaims
@@ -48,13 +48,15 @@ class _ListsTooShort(Exception):
 
 class ClusterLists:
     """Listed objects by kind and namespace. Each lease's part is used once, and not after anything happened to the
-    lease.
+    lease; its objects are forgotten then, which are tens of kilobytes. `used_up`: no lease has a part any more.
     """
 
-    def __init__(self, listed: Mapping[Kind, Iterable[dict[str, Any]]]) -> None:
+    def __init__(self, listed: Mapping[Kind, Collection[dict[str, Any]]]) -> None:
         self._by_place: dict[tuple[Kind, str], list[dict[str, Any]]] = {}
         self._kinds = set(listed)
         self._old: set[LeaseId] = set()
+        self._gone: set[str] = set()
+        self._left = {lease for obj in listed.get(MANIFEST, ()) if (lease := lease_of(obj)) is not None}
         self._versions = {_version(obj) for objects in listed.values() for obj in objects}
         for kind, objects in listed.items():
             for obj in objects:
@@ -63,17 +65,26 @@ class ClusterLists:
     def drop(self, lease: LeaseId) -> None:
         """Do not use the lease's part: something happened to the lease since, or it was checked."""
         self._old.add(lease)
+        self._left.discard(lease)
+        namespace = namespace_name(lease)
+        self._gone.add(namespace)
+        for kind in self._kinds:
+            self._by_place.pop((kind, namespace), None)
 
-    def knows(self, event: WatchEvent) -> bool:
-        """Whether this very version of the object was listed."""
-        return _version(event.object) in self._versions
+    @property
+    def used_up(self) -> bool:
+        return not self._left
+
+    def versions(self) -> Callable[[WatchEvent], bool]:
+        """Whether the very version of an object was listed. The objects are not kept for the answer."""
+        versions = self._versions
+        return lambda event: _version(event.object) in versions
 
     async def check(self, parts: Parts, lease: LeaseId, drift: Drift) -> Outcome | None:
         """The outcome when nothing is to be done; None when the check must be made over the cluster itself."""
         if lease in self._old:
             return None
-        self.drop(lease)
-        cluster = _Listed(self._kinds, self._by_place)
+        cluster = _Listed(self._kinds, self._by_place, self._gone)
         over = replace(
             parts,
             cluster=cluster,
@@ -88,6 +99,8 @@ class ClusterLists:
         except _ListsTooShort:
             drift.compared = False
             return None
+        finally:
+            self.drop(lease)
 
 
 async def list_cluster(cluster: Cluster, config: LifecycleConfig) -> ClusterLists:
@@ -120,9 +133,12 @@ def _version(obj: Mapping[str, Any]) -> tuple[str, str, str, str]:
 class _Listed:
     """`protocols.Cluster` over the lists. It never waits, so that nothing happens during a check over it."""
 
-    def __init__(self, kinds: set[Kind], by_place: Mapping[tuple[Kind, str], list[dict[str, Any]]]) -> None:
+    def __init__(
+        self, kinds: set[Kind], by_place: Mapping[tuple[Kind, str], list[dict[str, Any]]], gone: Collection[str]
+    ) -> None:
         self._kinds = kinds
         self._by_place = by_place
+        self._gone = gone
 
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
         found = self._of(kind, namespace)
@@ -164,7 +180,7 @@ class _Listed:
         raise _ListsTooShort
 
     def _of(self, kind: Kind, namespace: str | None) -> Sequence[dict[str, Any]]:
-        if kind not in self._kinds:
+        if kind not in self._kinds or namespace in self._gone:
             raise _ListsTooShort
         return self._by_place.get((kind, namespace or ""), ())
 

@@ -305,7 +305,7 @@ class LeaseLoop:
         for lease in self._changed_since | self._queue.busy:
             lists.drop(lease)
         self._changed_since, self._reconciler.lists = None, lists
-        self._watcher.resume(lists.knows)
+        self._watcher.resume(lists.versions())
 
     def _changed(self, lease: LeaseId) -> None:
         if self._changed_since is not None:

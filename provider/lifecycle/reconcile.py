@@ -191,8 +191,7 @@ class Reconciler:
         if memory.sent:
             await self._take_back(lease)
         memory.sent = False
-        outcome = await self.lists.check(self._parts, lease, memory.drift) if self.lists is not None else None
-        outcome = outcome or await serve(self._parts, lease, memory.drift)
+        outcome = await self._by_lists(lease, memory) or await serve(self._parts, lease, memory.drift)
         if outcome.phase is Phase.WAITING_FOR_MANIFEST:
             return await self._wait(lease, memory, outcome)
         memory.manifest_wait.end()
@@ -209,6 +208,15 @@ class Reconciler:
         if outcome.of_the_tenant and outcome.again_in is None:
             outcome = replace(outcome, again_in=instability.check_again_s)
         return _ready_once(memory, outcome)
+
+    async def _by_lists(self, lease: LeaseId, memory: LeaseMemory) -> Outcome | None:
+        """The outcome by the lists, None where they do not say it. Lists that no lease needs any more are let go."""
+        if (lists := self.lists) is None:
+            return None
+        outcome = await lists.check(self._parts, lease, memory.drift)
+        if lists.used_up:
+            self.lists = None
+        return outcome
 
     async def _wait(self, lease: LeaseId, memory: LeaseMemory, outcome: Outcome) -> Outcome:
         """The manifest is still to come. The lease is given up when it does not come in time, so that its capacity can

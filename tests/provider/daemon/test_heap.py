@@ -40,3 +40,10 @@ def _heaps(limit: str) -> int:
 def test_threads_share_two_heaps() -> None:
     assert _heaps("keep_heap_small()") <= 2
     assert _heaps("") > 2, "without the limit there is nothing to be seen here"
+
+
+def test_connections_to_the_api_server_have_small_buffers() -> None:
+    code = "from asyncio.sslproto import SSLProtocol; from provider.daemon.heap import keep_heap_small; "
+    code += "keep_heap_small(); print(SSLProtocol.max_size)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "65536"
