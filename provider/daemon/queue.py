@@ -64,7 +64,9 @@ async def queued_engine(
         raise SettingsError(problem)
     from provider.workers.bell import Bell  # noqa: PLC0415  see above
 
-    term: Callable[[], int] = (lambda: leader.leadership.term) if leader is not None else (lambda: 0)
+    leadership = leader.leadership if leader is not None else None
+    term: Callable[[], int] = (lambda: leadership.term) if leadership is not None else (lambda: 0)
+    over: Callable[[], str] = (lambda: leadership.term_problem) if leadership is not None else (lambda: "")
     engine = QueuedEngine(
         local,
         Operations(database, ring),
@@ -73,6 +75,7 @@ async def queued_engine(
         places=settings.queue_places,
         term=term,
         locked=partial(locked_stacks, database),
+        over=over,
     )
     running = asyncio.create_task(engine.run(), name="queue")
     stack.push_async_callback(_end, running)

@@ -10,8 +10,8 @@ import structlog
 from provider.errors import StoreError
 from provider.workers.followed_term import FollowedTerm
 from provider.workers.lease_locks import LeaseLocks
-from provider.workers.operations import Operations
-from stacks.common import Priority, StackResult, Task
+from provider.workers.operations import Asked, Operations
+from stacks.common import FailureCause, Priority, StackResult, Task
 
 __all__ = ["Performer", "WorkerHost"]
 
@@ -65,12 +65,24 @@ class WorkerHost:
             return "nothing is asked for"
         if problem := self._refusal(term):  # the rows may have taken long
             return problem
-        result = await self._engine.perform(asked.task, asked.priority)
+        result = await self._performed(asked)
         if self.closing:
             return "interrupted, since this worker ends"  # another one takes the row
         await self._operations.end(stack, asked.number, result)
         _log.info("queue.done", stack=stack, operation=result.operation.value, ok=result.ok, seconds=result.seconds)
         return "done"
+
+    async def _performed(self, asked: Asked) -> StackResult:
+        """The engine's result. A full disk, or a defect here, is one too: the leader tries again, perhaps elsewhere."""
+        task = asked.task
+        try:
+            return await self._engine.perform(task, asked.priority)
+        except Exception as error:
+            _log.exception("queue.operation_failed", stack=task.stack)
+            problem = f"{self.name} failed: {type(error).__name__}: {error}"
+            return StackResult(
+                task.operation, task.stack, ok=False, seconds=0.0, error=problem, cause=FailureCause.ENGINE
+            )  # fmt: skip
 
     def _refusal(self, term: int) -> str:
         if self.closing:

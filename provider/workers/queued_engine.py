@@ -57,7 +57,8 @@ class StackList(Protocol):
 
 class QueuedEngine:
     """`places`: operations at once, in the order of the engine's turns. `local` lists the stacks. `term`: the number of
-    this leader's term, 0 without an election. `locked`: those of some stacks on which a worker works.
+    this leader's term, 0 without an election; `over` says why it may ask for nothing any more. `locked`: those of some
+    stacks on which a worker works.
     """
 
     def __init__(
@@ -70,9 +71,10 @@ class QueuedEngine:
         places: int,
         term: Callable[[], int],
         locked: Callable[[Collection[str]], Awaitable[set[str]]],
+        over: Callable[[], str] = lambda: "",
     ) -> None:
         self._local, self._operations, self._bell, self._config = local, operations, bell, config
-        self._term, self._locked = term, locked
+        self._term, self._locked, self._over = term, locked, over
         self._places = Places(places)
         self._stacks = KeyedLocks[str]()
         self._waiting: dict[str, _Waiting] = {}
@@ -141,8 +143,12 @@ class QueuedEngine:
         return self._local.saw(replace(result, durations=replace(result.durations, queue_s=waited)))
 
     async def _asked(self, task: Task, priority: Priority) -> StackResult:
-        """The result of a worker. The operation goes on when this process ends, and the next one asks for another."""
+        """The result of a worker. The operation goes on when this process ends, and the next one asks for another. A
+        process that was suspended and wakes after its term must not replace what the next leader has asked for.
+        """
         stack, now = task.stack, time.monotonic()
+        if problem := self._over():
+            return _failed(task, problem, now)
         number = await self._operations.ask(task, priority=priority, term=self._term())
         waiting = self._waiting[stack] = _Waiting(number, now, next_ring=now + _AGAIN_S)
         self._something.set()

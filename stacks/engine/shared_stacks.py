@@ -9,6 +9,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping
 from contextlib import suppress
 from secrets import token_hex
+from threading import Lock
 
 from stacks.common.begun_objects import names_of, note_of
 from stacks.common.config import PROJECT, EngineConfig
@@ -70,6 +71,7 @@ class NotedStacks:
 
     def __init__(self, config: EngineConfig, notes: StackNotes) -> None:
         self._config, self._notes = config, notes
+        self._naming = Lock()
 
     async def begin(self, task: Task) -> Task:
         """Give the stack's folder what other machines know, note that the operation begins here, and return the task
@@ -112,11 +114,12 @@ class NotedStacks:
         return self._machine(), begun, config.exists(stack), config.doubt_file(stack).exists()
 
     def _machine(self) -> str:
-        """The name of this data folder, made once."""
+        """The name of this data folder, made once. Several first operations ask at the same time, in threads."""
         file = self._config.machine_file
-        with suppress(OSError):
-            if name := file.read_text("ascii").strip():
-                return name
-        name = f"{os.uname().nodename[:40]}-{token_hex(8)}"
-        write_private(file, name)
-        return name
+        with self._naming:
+            with suppress(OSError):
+                if name := file.read_text("ascii").strip():
+                    return name
+            name = f"{os.uname().nodename[:40]}-{token_hex(8)}"
+            write_private(file, name)
+            return name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,10 @@ from provider.workers.queued_engine import QueuedEngine
 from stacks.common import EngineConfig, StackResult
 from tests.world.processes import start_process
 
-__all__ = ["KEY", "NoStacks", "leader", "worker"]
+__all__ = ["KEY", "TERM_S", "NoStacks", "leader", "worker"]
 
 KEY = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG="
+TERM_S = 3.0
 ROOT = Path(__file__).parents[3]
 
 
@@ -35,7 +36,10 @@ class NoStacks:
 
 
 @asynccontextmanager
-async def leader(url: str, redis: str, folder: Path, *, places: int = 8, term: int = 0) -> AsyncIterator[QueuedEngine]:
+async def leader(
+    url: str, redis: str, folder: Path, *, places: int = 8, term: Callable[[], int] = lambda: 0,
+    over: Callable[[], str] = lambda: "",
+) -> AsyncIterator[QueuedEngine]:  # fmt: skip
     """A `QueuedEngine` that is to be run, on a store and a Redis."""
     database = await open_database(url)
     config = EngineConfig(data=folder, kubeconfig=folder, pulumi=folder, backend=url)
@@ -43,14 +47,14 @@ async def leader(url: str, redis: str, folder: Path, *, places: int = 8, term: i
     try:
         yield QueuedEngine(
             NoStacks(), Operations(database, KeyRing.of([KEY])), Bell(app), config=config, places=places,
-            term=lambda: term, locked=partial(locked_stacks, database),
+            term=term, locked=partial(locked_stacks, database), over=over,
         )  # fmt: skip
     finally:
         app.close()
         await database.close()
 
 
-def worker(url: str, redis: str, journal: Path, name: str) -> subprocess.Popen[bytes]:
+def worker(url: str, redis: str, journal: Path, name: str, *more: str | Path) -> subprocess.Popen[bytes]:
     """A worker process (`tests.provider.workers.process`)."""
-    argv = [sys.executable, "-m", "tests.provider.workers.process", url, redis, journal, name]
+    argv = [sys.executable, "-m", "tests.provider.workers.process", url, redis, journal, name, *more]
     return start_process(argv, cwd=ROOT)

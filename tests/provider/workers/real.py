@@ -11,15 +11,19 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from cryptography.fernet import Fernet
+from sqlalchemy import select
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from provider.kube.client import KubeCluster
 from provider.leadership import Leadership, led
@@ -27,6 +31,7 @@ from provider.protocols.clock import SystemClock
 from provider.protocols.cluster import NAMESPACE
 from provider.store import open_database
 from provider.store.sealing import load_ring
+from provider.store.tables import stack_operations
 from provider.workers.bell import Bell, celery_app
 from provider.workers.lease_locks import locked_stacks
 from provider.workers.operations import Operations
@@ -40,10 +45,12 @@ from tests.world.processes import ends_with_test
 __all__ = ["RealWorkers"]
 
 _RECORDS = "lease"
+_TERM_S = 30.0
+"""As by default: a busy machine renews shorter ones too late, and each time interrupts what runs."""
 
 
 class RealWorkers:
-    """`slots`: operations at once of each worker."""
+    """`slots`: operations at once of each worker. `shared`: the settings that a leader and its workers have alike."""
 
     def __init__(self, folder: Path, kubeconfig: Path, postgresql: PostgresqlServer, redis: str, *, slots: int) -> None:
         self.folder, self.kubeconfig, self.redis, self.slots = folder, kubeconfig, redis, slots
@@ -52,16 +59,19 @@ class RealWorkers:
         self.backend = f"postgres://lessor@127.0.0.1:{postgresql.port}/{name}?sslmode=disable"
         write_private(folder / "store.key", Fernet.generate_key().decode() + "\n")
         write_private(folder / "stack.key", secrets.token_urlsafe(32))
+        self.shared = {
+            "LESSOR_STORE_URL": self.store, "LESSOR_STORE_KEY_FILE": str(folder / "store.key"),
+            "LESSOR_STACK_BACKEND": self.backend, "LESSOR_STACK_KEY_FILE": str(folder / "stack.key"),
+            "LESSOR_STACK_QUEUE": redis, "LESSOR_LEADER_LEASE": "lessor", "LESSOR_LEADER_TERM": f"{_TERM_S:g}s",
+        }  # fmt: skip
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._said: list[EventDict] = []
 
     def start(self, name: str) -> None:
         """Start the worker of that name; its log is appended to."""
-        environment = os.environ | {
-            "AP_HOME": str(self.folder / name), "KUBECONFIG": str(self.kubeconfig), "LESSOR_STORE_URL": self.store,
-            "LESSOR_STORE_KEY_FILE": str(self.folder / "store.key"), "LESSOR_STACK_QUEUE": self.redis,
-            "LESSOR_STACK_KEY_FILE": str(self.folder / "stack.key"), "LESSOR_STACK_BACKEND": self.backend,
-            "LESSOR_STACK_WORKERS": str(self.slots), "LESSOR_LOG_FORMAT": "json", "LESSOR_LEADER_LEASE": "lessor",
-            "LESSOR_LEADER_TERM": "15s",
+        environment = os.environ | self.shared | {
+            "AP_HOME": str(self.folder / name), "KUBECONFIG": str(self.kubeconfig),
+            "LESSOR_STACK_WORKERS": str(self.slots), "LESSOR_LOG_FORMAT": "json",
         }  # fmt: skip
         argv = [sys.executable, "-m", "provider.cli", "worker"]
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -69,7 +79,11 @@ class RealWorkers:
 
     async def ready(self) -> None:
         """Wait until every worker takes tasks."""
-        await eventually(lambda: len(self.events("worker.ready")) >= len(self.running))
+        await eventually(lambda: set(self._pids()) <= {each["worker"] for each in self.events("worker.ready")})
+
+    def _pids(self) -> dict[str, str]:
+        """The name that a worker has in rows and logs → its name here."""
+        return {f"{socket.gethostname()}-{process.pid}": name for name, process in self.running.items()}
 
     def kill(self, name: str) -> None:
         """SIGKILL, and start it again."""
@@ -94,6 +108,21 @@ class RealWorkers:
         """Stack → how many operations on it the workers have done well."""
         return Counter(str(each["stack"]) for each in self.events("queue.done") if each.get("ok"))
 
+    @property
+    def taken_over(self) -> int:
+        """How often the leader has called another worker, since one had died in an operation."""
+        return [each["event"] for each in self._said].count("queue.worker_lost")
+
+    async def left(self, stacks: Collection[str]) -> int:
+        """How many operations and locks of these stacks there are."""
+        database = await open_database(self.store)
+        try:
+            async with database.reading() as connection:
+                asked = set((await connection.execute(select(stack_operations.c.stack))).scalars())
+            return len(asked & set(stacks)) + len(await locked_stacks(database, stacks))
+        finally:
+            await database.close()
+
     @asynccontextmanager
     async def leader(self, *, places: int) -> AsyncIterator[QueuedEngine]:
         """The leader's engine, running, with the term of a real Kubernetes Lease."""
@@ -103,7 +132,7 @@ class RealWorkers:
         database, cluster = await open_database(self.store), KubeCluster(self.kubeconfig)
         await cluster.apply({"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": {"name": _RECORDS}})
         leadership = Leadership(
-            cluster, name="lessor", namespace=_RECORDS, identity="test", clock=SystemClock(), seconds=15.0, span=20
+            cluster, name="lessor", namespace=_RECORDS, identity="test", clock=SystemClock(), seconds=_TERM_S, span=20
         )  # fmt: skip
         app = celery_app(self.redis, backend=self.backend, longest_s=1240)
         operations = Operations(database, load_ring(self.folder / "store.key"))
@@ -114,7 +143,8 @@ class RealWorkers:
             )  # fmt: skip
             running = asyncio.create_task(engine.run())
             try:
-                yield engine
+                with capture_logs() as self._said:
+                    yield engine
             finally:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)

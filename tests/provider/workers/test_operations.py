@@ -143,3 +143,16 @@ async def test_what_an_ending_worker_interrupts_is_left_to_another(database: Dat
         assert "interrupted" in await host.work("a", 0)
     state = (await operations.states({"a": number}))["a"]
     assert state.result is None and state.worker == "w"
+
+
+async def test_an_engine_that_breaks_is_a_result_which_the_leader_reads(database: Database, operations: Operations):
+    class Full:
+        async def perform(self, task: Task, priority: Priority = Priority.UPDATE) -> StackResult:
+            raise OSError(28, "No space left on device")
+
+    number = await ask(operations)
+    async with LeaseLocks.opened(database) as locks:
+        assert await WorkerHost(Full(), operations, locks, name="w").work("a", 0) == "done"
+    result = (await operations.states({"a": number}))["a"].result
+    assert result is not None and not result.ok and "No space left" in result.error
+    assert result.cause is not None and result.cause.provider_fault, "it is tried again"
