@@ -51,7 +51,8 @@ async def test_the_objects_of_a_lease_go_when_its_part_was_used_and_are_not_call
 def test_versions_are_known_without_the_objects() -> None:
     lists = listed()
     known = lists.versions()
-    (lists.drop(LEASES[0]), lists.drop(LEASES[1]))
+    for lease in LEASES:
+        lists.drop(lease)
     del lists
     assert kept() == 0
     meta = {"name": "web", "namespace": namespace_name(LEASES[0])}
