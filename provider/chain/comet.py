@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from decimal import Decimal
 
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute
-from provider.chain import money_queries, queries
+from provider.chain import money_queries, oracle_query, queries
 from provider.chain.broadcast import Broadcaster
 from provider.chain.connection import Connection
 from provider.chain.follower import follow
@@ -217,6 +218,10 @@ class CometChain:
 
     async def escrows(self, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
         return await money_queries.escrows(self._rpc, deployments)
+
+    async def akt_price(self) -> tuple[Decimal, float]:
+        """USD for one AKT by the chain's oracle, and when (Unix seconds). Raises `ChainError`."""
+        return await oracle_query.akt_price(self._rpc)
 
     async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
         return await money_queries.balances(self._rpc, address, denoms=denoms)

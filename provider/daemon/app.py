@@ -18,6 +18,7 @@ import structlog
 
 from lease.spec import ClusterFacts
 from provider.daemon.account_certificate import set_revoked_aside, watch_certificate
+from provider.daemon.akt_price import follow_akt_price
 from provider.daemon.backends import Backends, open_backends
 from provider.daemon.certificate_secret import certificate_secret
 from provider.daemon.fact_changes import follow_facts
@@ -84,10 +85,9 @@ async def run_provider(settings: Settings, *, reload: Reload | None = None) -> N
         parts = provider_parts(backends, chain_id, set_facts(settings), lacking=lambda: needed.problem)
         gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
         if reload is not None:
-            own = parts.gateway if isinstance(parts.gateway, Gateway) else None
-            reload.fixed = frozenset() if own is not None else GATEWAY_LIMITS
-            taker = limits_taker(parts.leases, backends.chain, own, backends.address)
-            start(reload.follow(parts.market, parts.funds, taker), name="settings")
+            start(_reloads(reload, backends, parts), name="settings")
+        if settings.akt_price_source == "chain":
+            start(_prices(backends), name="price of AKT")
         start(backends.guard.run(partial(_store_replaced, backends, parts)), name="store's file")
         start(narrate(backends.bus, backends.database, mask=backends.engine.mask), name="narrate")
         start(parts.inventory.run(), name="inventory")
@@ -109,6 +109,18 @@ async def run_provider(settings: Settings, *, reload: Reload | None = None) -> N
         ready.set()
         _log.info("provider.ready", provider=backends.address, gateway=f"{host}:{port}")
         gc.freeze()  # the inventory and the leases too
+
+
+async def _reloads(reload: Reload, backends: Backends, parts: Parts) -> None:
+    """Have every part take what a SIGHUP brings; a gateway in a process of its own keeps its limits."""
+    own = parts.gateway if isinstance(parts.gateway, Gateway) else None
+    reload.fixed = frozenset() if own is not None else GATEWAY_LIMITS
+    await reload.follow(parts.market, parts.funds, limits_taker(parts.leases, backends.chain, own, backends.address))
+
+
+async def _prices(backends: Backends) -> None:
+    if file := backends.settings.akt_price_path:
+        await follow_akt_price(backends.public_chain.akt_price, file, clock=backends.clock)
 
 
 async def _chain_id(backends: Backends, start: _Start) -> str:

@@ -96,12 +96,18 @@ class MarketSettings(BaseModel, defer_build=True):
         description="File with the price of one AKT in USD, kept fresh by the operator. "
         "The price table needs it for orders that pay in AKT.",
     )
+    akt_price_source: Literal["file", "chain"] = Field(
+        "file",
+        validation_alias=lessor("AKT_PRICE_SOURCE"),
+        description="Where the price of AKT comes from: the operator's `file` (LESSOR_AKT_PRICE_FILE), or the oracle "
+        "module of the `chain`, which the provider asks every minute.",
+    )
     akt_price_age: Duration = Field(
         3600,
         gt=0,
         validation_alias=lessor("AKT_PRICE_AGE"),
         json_schema_extra={RELOADED: True},
-        description="Age at which the price in LESSOR_AKT_PRICE_FILE is no longer used.",
+        description="Age at which a price of AKT is no longer used.",
     )
     bid_deposit: CoinText = Field(
         Coin("uakt", Decimal(500000)),

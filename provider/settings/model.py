@@ -59,6 +59,11 @@ class Settings(
         return self.store_url.get_secret_value() or f"sqlite+aiosqlite:///{self.home / 'lessor.db'}"
 
     @property
+    def akt_price_path(self) -> Path | None:
+        """The file with the price of AKT: the operator's, or the one that the provider writes itself."""
+        return self.home / "akt.price" if self.akt_price_source == "chain" else self.akt_price_file
+
+    @property
     def store_key(self) -> Path:
         return self.store_key_file or self.home / "store.key"
 

@@ -35,7 +35,7 @@ def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | N
         case "table":
             if settings.price_table is None:
                 raise SettingsError("LESSOR_PRICE_TABLE is not set: the strategy table needs a YAML file of prices")
-            rates = Rates(file_source(settings.akt_price_file), max_age_s=settings.akt_price_age, now=now)
+            rates = Rates(file_source(settings.akt_price_path), max_age_s=settings.akt_price_age, now=now)
             return table_pricing(watched_table(settings.price_table), rates)
     return None
 
