@@ -111,7 +111,7 @@ async def run_provider(settings: Settings, *, reload: Reload | None = None) -> N
         gc.freeze()  # the inventory and the leases too
 
 
-async def _reloads(reload: Reload, backends: Backends, parts: Parts) -> None:
+async def _reloads(reload: Reload, backends: Backends, parts: ProviderParts) -> None:
     """Have every part take what a SIGHUP brings; a gateway in a process of its own keeps its limits."""
     own = parts.gateway if isinstance(parts.gateway, Gateway) else None
     reload.fixed = frozenset() if own is not None else GATEWAY_LIMITS
