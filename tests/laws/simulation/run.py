@@ -23,7 +23,7 @@ from tests.laws.simulation.volumes import due_in
 from tests.laws.simulation.world import World
 from tests.world.virtual import run_virtual
 
-__all__ = ["Result", "main", "run_seed", "shorten"]
+__all__ = ["STEPS", "Result", "commit", "main", "quiet", "run_seed", "shorten", "told"]
 
 STEPS = 25
 _CALM_S = (120.0, 400.0, 700.0)
@@ -190,7 +190,7 @@ def _many(seeds: range, steps: int, *, processes: int) -> int:
                 spent = f"{time.monotonic() - began:.0f} s, {cpu:.0f} s of CPU"
                 print(f"{done} seeds, {len(failed)} failed, {spent}", flush=True)
     spent = f"{time.monotonic() - began:.0f} s, {cpu:.0f} s of CPU"
-    print(f"{len(seeds)} seeds of {steps} steps in {spent} at {_commit()}: {dict(facts)}")
+    print(f"{len(seeds)} seeds of {steps} steps in {spent} at {commit()}: {dict(facts)}")
     print(f"faults that hit: {dict(faults.most_common())}")
     print(f"failed: {sorted(failed)}" if failed else "all rules held", flush=True)
     return 1 if failed else 0
@@ -201,7 +201,8 @@ def _timed(seed: int, *, count: int) -> tuple[Result, float]:
     return run_seed(seed, count=count), time.process_time() - began
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Short name of the commit that is checked out."""
     git = shutil.which("git")
     if git is None:
         return "unknown"
