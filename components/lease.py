@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
 
 from components.access import access_objects
 from components.bounds import bound_objects
@@ -23,25 +24,36 @@ from lease.spec import LeasedIpSpec, LeaseSpec
 
 __all__ = ["keep_built", "lease_objects", "lease_parts", "namespace_object"]
 
-_kept: list[tuple[LeaseSpec, LeaseParts] | None] = []
-"""Empty, or what was built last."""
+
+@dataclass
+class _Kept:
+    """The objects of the last `most` specs, those of the newest at the end."""
+
+    most: int = 0
+    parts: OrderedDict[LeaseSpec, LeaseParts] = field(default_factory=OrderedDict)
 
 
-def keep_built() -> None:
-    """From now on this process builds the objects of one spec once while it goes on with that spec. For a process that
-    changes no object: an update asks for them five times.
+_kept = _Kept()
+
+
+def keep_built(most: int = 1) -> None:
+    """From now on this process keeps the objects of the last `most` specs. For a process that changes no object: an
+    update asks for them five times.
     """
-    _kept[:] = [None]
+    _kept.most = most
+    _kept.parts.clear()
 
 
 def lease_parts(spec: LeaseSpec) -> LeaseParts:
     """All objects of the lease. Raises `BuildError` for a value that must not reach a cluster."""
-    kept = _kept[0] if _kept else None
-    if kept is not None and kept[0] is spec:
-        return kept[1]
-    parts = _checked_parts(spec)
-    if _kept:
-        _kept[0] = (spec, parts)
+    if not _kept.most:
+        return _checked_parts(spec)
+    if (kept := _kept.parts.get(spec)) is not None:
+        _kept.parts.move_to_end(spec)
+        return kept
+    parts = _kept.parts[spec] = _checked_parts(spec)
+    if len(_kept.parts) > _kept.most:
+        _kept.parts.popitem(last=False)
     return parts
 
 

@@ -128,6 +128,7 @@ def namespace_name(lease: LeaseId) -> str:
     return base32hex(hashlib.sha224(str(lease).encode()).digest())
 
 
+@lru_cache(maxsize=4096)
 def auto_hostname(lease: LeaseId, service: str, domain: str) -> str:
     """The hostname that a service gets under the provider's ingress domain (kubernetes-objects.md §6)."""
     return f"{base32hex(uuid.uuid5(uuid.NAMESPACE_DNS, f'{lease}{service}').bytes)}.{domain}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
@@ -335,4 +336,9 @@ class LeaseSpec(_Model):
 
     def content_hash(self) -> str:
         """Hex SHA-256 of the canonical JSON. Equal specs make equal objects."""
-        return hashlib.sha256(self.canonical_json().encode()).hexdigest()
+        return _hashed(self)
+
+
+@lru_cache(maxsize=64)
+def _hashed(spec: LeaseSpec) -> str:
+    return hashlib.sha256(spec.canonical_json().encode()).hexdigest()

@@ -191,6 +191,8 @@ def _difference(wanted: Object, live: Object | None) -> str:
 def differences(wanted: Any, live: Any, path: str = "") -> Iterable[str]:
     """Paths at which `live` differs from `wanted`. What only `live` has is no difference."""
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        if wanted == live:
+            return
         for key, value in wanted.items():
             yield from differences(value, live.get(key), f"{path}.{key}" if path else str(key))
     elif isinstance(wanted, list) and isinstance(live, list):

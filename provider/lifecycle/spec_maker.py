@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lease.build import SpecSettings, lease_spec, sharing_keys
+from lease.ids import LeaseId
 from lease.spec import FORM, ClusterFacts, LeaseSpec
 from provider.inventory.cards import Cards
 from provider.records.manifests import ManifestRecord
@@ -37,6 +38,10 @@ class SpecInputs:
     pools: Mapping[str, str] = field(default_factory=dict)
 
 
+_MadeFrom = tuple[SpecInputs, ClusterFacts, SpecSettings]
+_MADE = 256
+
+
 @dataclass(eq=False)
 class SpecMaker:
     """Makes specs for one cluster (`facts`, which may be replaced when the cluster changes) and one provider's `rules`.
@@ -49,6 +54,8 @@ class SpecMaker:
     rules: SpecSettings = field(default_factory=SpecSettings)
     cards: Cards | None = None
     note: Callable[[SpecInputs, LeaseSpec], None] | None = None
+    _made: dict[LeaseId, tuple[_MadeFrom, LeaseSpec]] = field(default_factory=dict, init=False, repr=False)
+    """The last spec of the leases that were checked last: most checks of a lease find what the one before found."""
 
     def make(self, inputs: SpecInputs) -> LeaseSpec:
         """The spec that follows from `inputs`. Raises `SpecRefused`."""
@@ -60,20 +67,13 @@ class SpecMaker:
 
     def build(self, inputs: SpecInputs) -> LeaseSpec:
         """`lease.build.lease_spec` with this cluster's facts and this provider's rules. Raises `SpecRefused`."""
-        record = inputs.record
-        return lease_spec(
-            lease=record.lease,
-            group=record.group,
-            resource_version=record.resource_version,
-            placements=record.placements,
-            addresses=inputs.addresses,
-            cluster=self.facts,
-            settings=self.rules,
-            withheld=inputs.withheld,
-            previous=inputs.previous,
-            form=inputs.form,
-            pools=inputs.pools,
-        )
+        made_from = inputs, self.facts, self.rules
+        before = self._made.pop(inputs.record.lease, None)
+        made = before[1] if before is not None and before[0] == made_from else _built(*made_from)
+        self._made[inputs.record.lease] = made_from, made
+        if len(self._made) > _MADE:
+            del self._made[next(iter(self._made))]
+        return made
 
     def unclaimed(self, record: ManifestRecord) -> LeaseSpec:
         """The first version as it would be with every hostname, and with no particular address: what it is made of
@@ -81,6 +81,23 @@ class SpecMaker:
         """
         keys = sharing_keys(record.lease.owner, record.group)
         return self.make(SpecInputs(record, addresses=dict.fromkeys(keys, _NO_ADDRESS)))
+
+
+def _built(inputs: SpecInputs, facts: ClusterFacts, rules: SpecSettings) -> LeaseSpec:
+    record = inputs.record
+    return lease_spec(
+        lease=record.lease,
+        group=record.group,
+        resource_version=record.resource_version,
+        placements=record.placements,
+        addresses=inputs.addresses,
+        cluster=facts,
+        settings=rules,
+        withheld=inputs.withheld,
+        previous=inputs.previous,
+        form=inputs.form,
+        pools=inputs.pools,
+    )
 
 
 def spec_maker(settings: Settings, facts: ClusterFacts) -> SpecMaker:

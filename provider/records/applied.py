@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,7 +21,7 @@ from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.kube.labels import record_labels
 from provider.protocols.cluster import SECRET
-from provider.records.manifests import BadRecordError
+from provider.records.manifests import KEPT, KEPT_LENGTH, BadRecordError
 
 __all__ = [
     "APPLIED_LABEL",
@@ -134,7 +135,17 @@ def _spec(data: Mapping[str, Any]) -> LeaseSpec | None:
         if not unpacking.eof:
             raise ValueError("the compressed spec does not end")
         return LeaseSpec.from_json(plain)
-    return LeaseSpec.from_json(base64.b64decode(data[_SPEC], validate=True)) if _SPEC in data else None
+    if _SPEC not in data:
+        return None
+    text = data[_SPEC]
+    return _plain_once(text) if isinstance(text, str) and len(text) <= KEPT_LENGTH else _plain(text)
+
+
+def _plain(text: str) -> LeaseSpec:
+    return LeaseSpec.from_json(base64.b64decode(text, validate=True))
+
+
+_plain_once = lru_cache(maxsize=KEPT)(_plain)
 
 
 def read_applied(obj: Mapping[str, Any] | None) -> Applied:

@@ -14,6 +14,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from lease.errors import ManifestRefused
@@ -27,12 +28,23 @@ from provider.protocols import Cluster
 from provider.protocols.cluster import MANIFEST
 from provider.records.go_form import decode_group, decode_lease_id, encode_group, encode_lease_id
 
-__all__ = ["EXACT", "BadRecordError", "ManifestRecord", "manifest_object", "read_manifest", "write_manifest"]
+__all__ = [
+    "EXACT",
+    "KEPT",
+    "KEPT_LENGTH",
+    "BadRecordError",
+    "ManifestRecord",
+    "manifest_object",
+    "read_manifest",
+    "write_manifest",
+]
 
 EXACT = "akash.network/manifest.exact"
 """Annotation: base64 of zlib of the group's canonical JSON. Left out when it would not fit into the 256 KiB for all."""
 _EXACT_LIMIT = 200 * 1024
 _LARGEST_GROUP = 4 * 1024 * 1024
+KEPT, KEPT_LENGTH = 64, 32 * 1024
+"""So many records of at most so many characters stay decoded: a lease that changes is read many times in a row."""
 
 
 class BadRecordError(ProviderError):
@@ -54,7 +66,9 @@ class ManifestRecord:
     def content_hash(self) -> str:
         """Hex SHA-256 of the tenant's group and the reserved GPUs: the same content gives the same hash."""
         placed = sorted((key, value.model_dump_json()) for key, value in self.placements.items() if value)
-        return hashlib.sha256(canonical_manifest((self.group,)) + json.dumps(placed).encode()).hexdigest()
+        digest = _digest(self.group).copy()
+        digest.update(json.dumps(placed).encode())
+        return digest.hexdigest()
 
     def form_hash(self) -> str:
         """Hex SHA-256 of what the Go provider's form holds of the group: the same for a tenant's manifest and for what
@@ -64,7 +78,13 @@ class ManifestRecord:
 
     def has_hash(self, known: str) -> bool:
         """Whether a version with this hash was made of the same manifest."""
-        return known in (self.content_hash(), self.form_hash())
+        return known == self.content_hash() or known == self.form_hash()
+
+
+@lru_cache(maxsize=KEPT)
+def _digest(group: Group) -> hashlib._Hash:
+    """SHA-256 of the tenant's group; whoever goes on with it takes a copy."""
+    return hashlib.sha256(canonical_manifest((group,)))
 
 
 def manifest_object(record: ManifestRecord, *, namespace: str) -> dict[str, Any]:
@@ -112,9 +132,16 @@ def _unpacked(text: object) -> Group | None:
     """The group in the annotation; None when it is not usable, because the Go form is the fallback."""
     if not isinstance(text, str):
         return None
+    return _unpacked_once(text) if len(text) <= KEPT_LENGTH else _unpacked_anew(text)
+
+
+def _unpacked_anew(text: str) -> Group | None:
     try:
         plain = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), _LARGEST_GROUP)
         manifest = manifest_from_json(plain)
     except (binascii.Error, ValueError, zlib.error, ManifestRefused):
         return None
     return manifest[0] if len(manifest) == 1 else None
+
+
+_unpacked_once = lru_cache(maxsize=KEPT)(_unpacked_anew)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
 from provider.store.database import Database
 from provider.store.tables import chain_cursors
 
 __all__ = ["last_chain", "load_cursor", "save_cursor"]
+
+_FORGET = delete(chain_cursors).where(chain_cursors.c.chain_id == bindparam("chain"))
+_SAVE = insert(chain_cursors)
+"""Made once: a cursor is saved with each block."""
 
 
 async def load_cursor(database: Database, chain_id: str) -> int | None:
@@ -27,5 +31,5 @@ async def last_chain(database: Database) -> str:
 
 async def save_cursor(database: Database, chain_id: str, *, height: int, now: float) -> None:
     async with database.writing() as connection:
-        await connection.execute(delete(chain_cursors).where(chain_cursors.c.chain_id == chain_id))
-        await connection.execute(insert(chain_cursors).values(chain_id=chain_id, height=height, saved_at=now))
+        await connection.execute(_FORGET, {"chain": chain_id})
+        await connection.execute(_SAVE, {"chain_id": chain_id, "height": height, "saved_at": now})

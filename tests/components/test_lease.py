@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from components.credentials import credentials_objects
 from components.errors import BuildError
-from components.lease import keep_built, lease_objects, lease_parts
+from components.lease import _Kept, keep_built, lease_objects, lease_parts
 from components.secrets import seal
 from lease.spec import LeaseSpec, RegistryCredentials
 from tests.components.specs import NAMESPACE, environment, everything, hostname, leased_ip, port, service, spec
@@ -158,11 +158,15 @@ def test_replicas_are_the_services_count(count):
 
 
 def test_a_process_that_keeps_what_it_built_builds_another_spec_anew(monkeypatch):
-    monkeypatch.setattr("components.lease._kept", [])
+    monkeypatch.setattr("components.lease._kept", _Kept())
     first, same = everything(), everything()
     assert lease_parts(first) is not lease_parts(first)
     keep_built()
     kept = lease_parts(first)
-    assert lease_parts(first) is kept
-    assert lease_parts(same) is not kept and lease_parts(same) == kept
+    assert lease_parts(first) is kept and lease_parts(same) is kept
     assert lease_parts(spec()) != kept
+    assert lease_parts(first) is not kept and lease_parts(first) == kept
+    keep_built(2)
+    two = lease_parts(first), lease_parts(spec())
+    assert (lease_parts(first), lease_parts(spec())) == two
+    assert lease_parts(first) is two[0]

@@ -53,13 +53,14 @@ class FakeCluster:
 
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
         self.before("get", kind.kind, name)
-        return copied(self.objects.get(self._key(kind.api_version, kind.kind, namespace, name)))
+        obj = self.objects.get(self._key(kind.api_version, kind.kind, namespace, name))
+        return None if obj is None else self.handed_out(obj)
 
     async def list(
         self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> builtins.list[dict[str, Any]]:
         self.before("list", kind.kind, "")
-        return [copied(obj) for obj in self._selected(kind, namespace, labels or {})]
+        return [self.handed_out(obj) for obj in self._selected(kind, namespace, labels or {})]
 
     async def watch(
         self,
@@ -153,6 +154,10 @@ class FakeCluster:
         obj["metadata"]["resourceVersion"] = self._next_version()
         self.tell("DELETED", obj)
 
+    def handed_out(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """A copy for a reader, who may do with it what it likes."""
+        return copied(obj)
+
     def terminating(self, namespace: str) -> bool:
         obj = self.objects.get(self._key("v1", "Namespace", None, namespace))
         return obj is not None and "deletionTimestamp" in obj["metadata"]
@@ -220,8 +225,7 @@ class FakeCluster:
     def _selected(
         self, kind: Kind, namespace: str | None, labels: Mapping[str, str | None]
     ) -> Iterator[dict[str, Any]]:
-        wanted = (kind.api_version, kind.kind)
-        for key in sorted(key for key in self.objects if key[:2] == wanted):
+        for key in sorted(key for key in self.objects if key[1] == kind.kind and key[0] == kind.api_version):
             if _fits(self.objects[key], namespace, labels):
                 yield self.objects[key]
 

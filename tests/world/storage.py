@@ -46,7 +46,8 @@ class Storage:
         return self._all(PERSISTENT_VOLUME)
 
     def _all(self, kind: Any) -> list[dict[str, Any]]:
-        return [obj for key, obj in sorted(self._cluster.objects.items()) if key[1] == kind.kind]
+        objects = self._cluster.objects
+        return [objects[key] for key in sorted(key for key in objects if key[1] == kind.kind)]
 
     def _released(self, volume: dict[str, Any]) -> None:
         reference = volume["spec"]["claimRef"]

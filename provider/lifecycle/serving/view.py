@@ -86,4 +86,4 @@ class LeaseView:
 
 
 def same(one: LeaseSpec, other: LeaseSpec) -> bool:
-    return one.content_hash() == other.content_hash()
+    return one == other or one.content_hash() == other.content_hash()

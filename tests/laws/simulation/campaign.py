@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.laws.simulation.run import STEPS, commit, quiet, run_seed, shorten, told
+from tests.laws.simulation.run import STEPS, alone, commit, run_seed, shorten, told
 
 __all__ = ["main", "next_seed", "play_block"]
 
@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--until", type=int, default=10_000)
     parser.add_argument("--commit", default="", help="what is played, where the folder is no checkout")
     options = parser.parse_args()
-    quiet()
+    alone()
     at = options.commit or commit()
     while (first := next_seed(options.log)) < options.until:
         for line in play_block(range(first, min(first + _BLOCK, options.until)), at=at):

@@ -7,6 +7,7 @@ again and say what went. What is never told is never assumed.
 from __future__ import annotations
 
 import asyncio
+import marshal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
@@ -32,6 +33,7 @@ class SimulatedCluster(FakeCluster):
 
     def __init__(self, faults: Faults, *, nodes: int, cpu_milli: int) -> None:
         self.written: Writer = lambda before, obj: None
+        self._bytes: dict[str, bytes] = {}
         super().__init__()
         self._faults = faults
         self.actor = "us"
@@ -51,6 +53,14 @@ class SimulatedCluster(FakeCluster):
         meta = obj["metadata"]
         self.written(self.objects.get((obj["apiVersion"], obj["kind"], meta.get("namespace") or "", meta["name"])), obj)
         return super().put(obj, status=status)
+
+    def handed_out(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """A copy. Nothing here changes an object without a new resourceVersion, so the bytes of one are made once."""
+        version = obj["metadata"]["resourceVersion"]
+        if (stored := self._bytes.get(version)) is None:
+            stored = self._bytes[version] = marshal.dumps(obj, 2)
+        copy: dict[str, Any] = marshal.loads(stored)
+        return copy
 
     def remove(self, key: Key) -> None:
         self.removed(self.actor, key)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from lease.spec import GpuPlacement
-from provider.lifecycle.spec_maker import SpecInputs
+from lease.build import SpecSettings
+from lease.spec import ClusterFacts, GpuPlacement
+from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.records.manifests import ManifestRecord
 from tests.provider.lifecycle.world import a_group, a_lease
 from tests.world.specs import scripted_maker
@@ -56,3 +57,17 @@ def test_nobody_is_asked_for_a_lease_without_gpus() -> None:
     build: Any = lambda inputs: seen.append(inputs.record)  # noqa: E731
     replace(scripted_maker(build), cards=asked).make(SpecInputs(record))
     assert seen == [record]
+
+
+def test_a_spec_is_made_anew_when_anything_that_it_is_made_from_is_new() -> None:
+    maker, record = SpecMaker(ClusterFacts()), ManifestRecord(a_lease(), a_group(), {}, "1")
+    made = maker.make(SpecInputs(record))
+    assert maker.make(SpecInputs(replace(record))) is made
+    maker.facts = ClusterFacts(ingress_class="other")
+    assert maker.make(SpecInputs(record)).cluster.ingress_class == "other"
+    maker.rules = SpecSettings(runtime_class="gvisor")
+    assert maker.make(SpecInputs(record)).services[0].runtime_class == "gvisor"
+    other = ManifestRecord(a_lease(), a_group(image="other:2"), {}, "2")
+    assert maker.make(SpecInputs(other)).services[0].image == "other:2"
+    assert maker.make(SpecInputs(record, form=1)).form == 1
+    assert maker.make(SpecInputs(record, previous=made, form=1)) is not made
