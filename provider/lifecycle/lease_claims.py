@@ -331,7 +331,9 @@ class LeaseClaims:
         route, records = HTTP_ROUTE if self._config.gateway_api else INGRESS, self._config.records
         async with self._one_at_a_time:
             back = {
-                name for name in names if await handed_back(self._cluster, name, lease, namespace=records, route=route)
+                name
+                for name in sorted(names)
+                if await handed_back(self._cluster, name, lease, namespace=records, route=route)
             }
         names -= back
         rules, now, namespace = self._config.hostnames, self._clock.now(), self._config.records

@@ -44,6 +44,8 @@ class Result:
     problems: tuple[str, ...]
     faults: Counter[str] = field(default_factory=Counter)
     facts: Counter[str] = field(default_factory=Counter)
+    drawn: int = 0
+    """What the run would draw next: two runs that differ anywhere hardly draw the same."""
 
 
 def run_seed(seed: int, steps: Sequence[Step] | None = None, *, defect: str = "", count: int = STEPS) -> Result:
@@ -63,7 +65,9 @@ async def _run(seed: int, steps: tuple[Step, ...], defect: str) -> Result:
     finally:
         controllers.cancel()
         await world.end()
-    return Result(seed, steps[:done], tuple(problems), world.faults.hits, _facts(world))
+    return Result(
+        seed, steps[:done], tuple(problems), world.faults.hits, _facts(world), world.faults.random.getrandbits(64)
+    )
 
 
 def _facts(world: World) -> Counter[str]:
