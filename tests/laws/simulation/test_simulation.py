@@ -103,10 +103,9 @@ def test_a_seed_gives_the_same_run_again() -> None:
 
 
 def test_another_process_with_other_hashes_gives_the_same_run() -> None:
-    """What depends on the order of a set shows here: with these hashes two hostnames come in one order, and in the other."""
-    program = (
-        "from tests.laws.simulation.run import quiet, run_seed; quiet(); print(run_seed(7, count=10), run_seed(21))"
-    )
+    """What depends on the order of a set shows here: the two hashes give two hostnames the two orders."""
+    seeds = "run_seed(7, count=10), run_seed(21)"
+    program = f"from tests.laws.simulation.run import quiet, run_seed; quiet(); print({seeds})"
     told_ = {
         subprocess.run(
             [sys.executable, "-c", program],
