@@ -20,7 +20,7 @@ from devnet.tenant.token import full_access, sign_token
 __all__ = ["GatewayAnswer", "ProviderGateway"]
 
 Published: TypeAlias = Callable[[int], Awaitable[bool]]
-_PUBLISHED_S, _POLL_S = 20.0, 0.2
+_PUBLISHED_S, _POLL_S = 60.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ async def _pinned_context(uri: str, provider: str, published: Published) -> ssl.
     """
     parts = urlsplit(uri)
     address = (parts.hostname or "", parts.port or 443)
-    pem = await asyncio.to_thread(ssl.get_server_certificate, address, timeout=10)
+    pem = await asyncio.to_thread(ssl.get_server_certificate, address, timeout=_PUBLISHED_S)
     certificate = x509.load_pem_x509_certificate(pem.encode())
     subject = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     names = [str(name.value) for name in subject]
