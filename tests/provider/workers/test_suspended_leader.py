@@ -30,6 +30,7 @@ def begun(journal: Path) -> list[str]:
     return [line.split()[1] for line in lines if line.startswith("begin")]
 
 
+@pytest.mark.long  # it waits for a term to run out
 async def test_workers_begin_nothing_for_a_leader_that_wakes_after_another_one_has_begun(
     postgresql: PostgresqlServer, tmp_path: Path
 ) -> None:
