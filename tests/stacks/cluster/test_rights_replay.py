@@ -29,7 +29,7 @@ from tests.data import SDL
 from tests.stacks.cluster import rights_replay
 from tests.stacks.cluster.rights_replay import Right, granted_to, missing, refused, rules_of, unused, used_by
 from tests.whole.conftest import Rented, close, deploy, rent, sdl_of
-from tests.world.patience import eventually
+from tests.world.patience import PATIENCE_S, eventually
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SERVICES = "akash-services"
@@ -135,6 +135,11 @@ class Accounts:
         except subprocess.CalledProcessError:
             return False
 
+    def routes(self, namespace: str) -> set[str]:
+        """The kinds of the objects that publish the hostnames of a lease."""
+        listed = self.kubectl("get", "ingresses,httproutes", "-n", namespace, "-o", "name")
+        return {line.partition("/")[0].partition(".")[0] for line in listed.split()}
+
     @property
     def log(self) -> Path:
         return self.folder / "controlplane" / "logs" / AUDIT_LOG
@@ -158,12 +163,20 @@ async def audited(folder: Path, toolbox: Toolbox) -> AsyncIterator[Accounts]:
             )
             await world.apply_cluster_stack(lambda _: None)
             await eventually(lambda: accounts.serves("httproutes", "gateways"))
+            accounts.kubectl("create", "-f", "-", text=json.dumps(_list(a_gateway())))
             await world.register_provider()
             yield accounts
 
 
 def _list(items: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
+def a_gateway() -> list[dict[str, Any]]:
+    """The Gateway that the settings of the provider name."""
+    api, name = "gateway.networking.k8s.io/v1", "akash-gateway"
+    gateway = {"apiVersion": api, "kind": "Gateway", "metadata": {"name": name, "namespace": name}}
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, gateway]
 
 
 def route_definition(kind: str) -> dict[str, Any]:
@@ -202,7 +215,9 @@ async def lessor(env: Mapping[str, str], *arguments: str) -> None:
 
 
 async def the_provider_serves_leases(accounts: Accounts) -> None:
-    """Leases of every form, updates, logs and a shell, a repair, a restart, and volumes that are kept."""
+    """Leases of every form, updates, logs and a shell, a repair, a restart in the other ingress mode, and volumes that
+    are kept.
+    """
     world = accounts.world
     account = accounts.kubeconfig("lessor")
     provider = await world.run_provider(
@@ -223,8 +238,13 @@ async def the_provider_serves_leases(accounts: Accounts) -> None:
     await updated(accounts, provider, reading, name="www")
     await provider.stop()
     provider = await world.run_provider(
-        KUBECONFIG=account, LESSOR_VOLUME_QUARANTINE="1h", LESSOR_INVENTORY_ENDPOINT="off"
+        KUBECONFIG=account,
+        LESSOR_VOLUME_QUARANTINE="1h",
+        LESSOR_INVENTORY_ENDPOINT="off",
+        AP_INGRESS_MODE="gateway-api",
     )
+    await eventually(lambda: accounts.routes(space) == {"httproute"}, seconds=PATIENCE_S)
+    await updated(accounts, provider, demo, image="docker.io/library/nginx:1.29")
     await close(world, provider, reading)
     await world.tenant.close_deployment(demo.deployment)
     await provider.wait_for("lease.state", lease=str(demo.lease), phase="quarantined", seconds=120)
@@ -289,7 +309,7 @@ _OF_A_LEASE = {
     "gateway.networking.k8s.io": ("httproutes",),
 }
 _ROUTES = {
-    "gateway.networking.k8s.io": ("grpcroutes", "tlsroutes", "httproutes"),
+    "gateway.networking.k8s.io": ("grpcroutes", "tlsroutes"),
     "traefik.io": ("ingressroutes", "ingressroutetcps"),
 }
 _RARE: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
@@ -298,10 +318,6 @@ _RARE: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "routes of an operator's own, where their custom resources exist": {
         group: dict.fromkeys(names, ("get", "list", "watch")) for group, names in _ROUTES.items()
-    },
-    "ingress-mode gateway-api": {
-        "gateway.networking.k8s.io": {"httproutes": ("create", "patch"), "gateways": ("get",)},
-        "networking.k8s.io": {"ingressclasses": ("get",)},
     },
     "without LESSOR_API_SERVER_ENDPOINTS, and for GPUs": {
         "": {"endpoints": ("get",)},
