@@ -177,10 +177,11 @@ def row_of(found: Difference, rows: dict[str, tuple[Row, ...]]) -> str | None:
 
 
 def documented() -> dict[str, str]:
-    """Rows of the document's tables of differences, which have five columns: id to what holds it."""
-    lines = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
+    """Rows of the document's tables of differences, which begin with a column of ids: id to what holds it."""
+    tables = re.findall(r"^\| id \|.*\n\|[-|]+\n((?:\|.*\n)+)", DOCUMENT.read_text(), flags=re.MULTILINE)
+    lines = "".join(tables).splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return {row[0]: row[-1] for row in cells if len(row) == 5 and row[0] != "id" and not row[0].startswith("Q")}
+    return {row[0]: row[-1] for row in cells if len(row) == 5 and not row[0].startswith("Q")}
 
 
 def plain(name: str, *, form: int = FORM) -> Iterator[Difference]:
