@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, checkout: Path, c
 
 @pytest.mark.parametrize(
     "command",
-    [["sdl", "check"], ["sdl", "hash"], ["render"], ["bid", "explain", "--sdl"], ["diff", "--lease", "x"]],
+    [["sdl", "check"], ["sdl", "hash"], ["render"], ["bid", "explain", "--sdl"], ["diff", "--lease", "77"]],
 )
 @pytest.mark.parametrize("source", [pytest.param("/dev/zero", marks=pytest.mark.long), "-"])
 def test_a_file_without_end_is_refused_after_a_few_megabytes(tmp_path: Path, command: list[str], source: str) -> None:

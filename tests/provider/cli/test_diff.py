@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from components.lease import lease_objects
 from components.workload import workload_object
 from lease.errors import ManifestRefused, SdlInvalid
-from lease.exit_codes import FINDING, TROUBLE, USAGE
+from lease.exit_codes import FINDING, TROUBLE
 from lease.exit_codes import SETTINGS as WRONG_SETTINGS
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Manifest
@@ -320,8 +320,7 @@ def lessor(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str
     [
         ("nothing.yaml", str(LEASE), "cannot read nothing.yaml: No such file", TROUBLE),
         ("/proc", str(LEASE), "cannot read /proc", TROUBLE),
-        (str(DEMO), "abc/1/1/1", "is not OWNER/DSEQ", USAGE),
-        (str(DEMO), "abc", "there is no database", TROUBLE),
+        (str(DEMO), "77", "there is no database", TROUBLE),
         (str(DEMO), str(LEASE), "kubeconfig", WRONG_SETTINGS),
     ],
 )

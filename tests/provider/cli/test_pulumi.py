@@ -111,8 +111,8 @@ def test_what_only_looks_runs_at_once_in_the_stacks_folder_and_is_not_written_do
         (["1001", "--", "up", "--yes"], "lessor diff", USAGE),
         (["--yes", "1001", "--", "preview"], "lessor diff", USAGE),
         (["1002", "--", "stack"], "there is no lease", TROUBLE),
-        (["../..", "--", "stack"], "there is no lease", TROUBLE),
-        (["1001\x1b[2J", "--", "stack"], "there is no lease", TROUBLE),
+        (["../..", "--", "stack"], "namespace", USAGE),
+        (["1001\x1b[2J", "--", "stack"], "namespace", USAGE),
     ],
 )
 def test_what_may_not_be_done_is_refused_with_a_reason_and_nothing_runs(config, told, arguments, words, code):

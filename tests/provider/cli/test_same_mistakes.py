@@ -216,6 +216,14 @@ def test_a_home_that_is_no_folder_is_a_wrong_setting(
     assert (code, f"AP_HOME={wrong}" in output) == (SETTINGS, True), output
 
 
+@pytest.fixture
+def _log_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator gives the process's log the output of its command, which is closed after the test."""
+    for module in ("operator_claims", "operator_inventory", "process", "run"):
+        monkeypatch.setattr(f"provider.cli.{module}.configure_logging", lambda **_: None)
+
+
+@pytest.mark.usefixtures("_log_of_the_session")
 @pytest.mark.parametrize("name", ASKING_THE_CLUSTER)
 @pytest.mark.parametrize("content", [None, "{{{", "[]", "folder"])
 def test_a_kubeconfig_that_cannot_be_used_is_a_wrong_setting(
