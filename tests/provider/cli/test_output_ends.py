@@ -17,6 +17,7 @@ from lease.exit_codes import INTERRUPTED, TROUBLE
 from tests.provider.cli.test_every_command import EVERY
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+pytestmark = pytest.mark.xdist_group("output-ends")  # the commands run once, for all tests of the module
 WITH_DATA = {
     "help": "--help",
     "settings": "settings",
