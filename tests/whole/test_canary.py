@@ -67,6 +67,7 @@ class Life:
         return str(done.stdout)
 
 
+@pytest.mark.long
 async def test_a_secret_is_nowhere_but_in_the_pod_and_the_records_even_when_an_error_quotes_it(
     world: World, tmp_path: Path
 ) -> None:

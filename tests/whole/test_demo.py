@@ -78,7 +78,8 @@ def wait_for_no_process(data: Path) -> None:
         pytest.param("RPC http", signal.SIGKILL, "", marks=pytest.mark.long),
         # while a lease stack is being created: the kernel ends all, whatever the demo does
         pytest.param("PUT /deployment", signal.SIGKILL, "", marks=pytest.mark.long),
-        ("1. The devnet", signal.SIGINT, ""),  # while the control plane starts
+        # while the control plane starts
+        pytest.param("1. The devnet", signal.SIGINT, "", marks=pytest.mark.long),
         # as a shell without job control starts what it does not wait for
         ("PUT /deployment", signal.SIGINT, "trap '' INT"),
     ],

@@ -24,6 +24,7 @@ from tests.world.patience import PATIENCE_S, eventually
 pytestmark = MARKS
 
 
+@pytest.mark.long  # tests/provider/daemon has the child without a cluster
 async def test_a_gateway_that_is_a_child_serves_a_lease_its_whole_way_and_the_certificate_that_its_provider_orders(
     world: World, tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ async def test_with_its_home_lost_it_replaces_no_pod_and_the_next_update_removes
         await provider.stop()
 
 
+@pytest.mark.long  # tests/provider/daemon has the lock of the home
 async def test_a_second_provider_in_the_same_home_refuses_and_harms_nothing(
     world: World, provider: ProviderProcess
 ) -> None:

@@ -136,7 +136,14 @@ _FORMS = {name: ("json", "console") if "{form" in text else ("",) for name, text
 """Only the daemon has two formats of its log."""
 
 
-@pytest.mark.parametrize(("process", "form"), [(name, form) for name, forms in _FORMS.items() for form in forms])
+@pytest.mark.parametrize(
+    ("process", "form"),
+    [
+        pytest.param(name, form, marks=pytest.mark.long if form == "console" else ())
+        for name, forms in _FORMS.items()
+        for form in forms
+    ],
+)
 def test_an_unexpected_exception_shows_where_it_was_raised_and_no_value(process: str, form: str) -> None:
     program = _RAISING + PROCESSES[process].format(form=form.upper(), format=form)
     argv = [sys.executable, "-c", program]

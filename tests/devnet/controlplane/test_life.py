@@ -59,6 +59,7 @@ def data(tmp_path, toolbox):
     assert left == {}
 
 
+@pytest.mark.long
 def test_down_stops_a_detached_control_plane_and_the_next_one_has_its_objects(data, toolbox):
     kubectl = [str(toolbox.program("kubectl")), "--kubeconfig", str(data / "admin.kubeconfig")]
     assert start_command(data, "--detach").wait(timeout=PATIENCE_S) == 0
@@ -121,6 +122,7 @@ def test_a_killed_command_leaves_no_process(data):
     until(lambda: processes_of(data) == {})
 
 
+@pytest.mark.long
 def test_nothing_outlives_the_owner_that_the_environment_names(data, monkeypatch):
     """As after a test that was killed: its commands, and what they left running detached, end with the test run."""
     owner = start_process(["sleep", "3600"])

@@ -18,7 +18,7 @@ from tests.laws.simulation.steps import Step
 from tests.world.faults import Faults
 from tests.world.virtual import run_virtual
 
-_FIRST, _BLOCKS = 5, 10
+_FIRST, _BLOCKS = 3, 10
 """Every planted defect shows in the first blocks; the others are for the long tests."""
 _SEEDS = 20
 _STEPS = 10

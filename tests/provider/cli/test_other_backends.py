@@ -75,6 +75,7 @@ def test_a_program_that_is_none_and_an_answer_that_is_none_are_named(tmp_path: P
 
 
 @pytest.mark.devnet
+@pytest.mark.long
 async def test_each_question_about_a_stack_is_answered_on_any_machine_and_changes_nothing(
     config: EngineConfig, devnet_cluster: object, capfd: pytest.CaptureFixture[str]
 ) -> None:

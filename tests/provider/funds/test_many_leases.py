@@ -43,6 +43,7 @@ def test_a_period_is_the_same_however_it_is_written(period: str) -> None:
     assert Settings(withdrawal_period=period).withdrawal_period == DAY
 
 
+@pytest.mark.long
 async def test_three_hundred_leases_are_each_withdrawn_once_a_period(world: World) -> None:
     for lease in LEASES:
         world.lease(lease, funds=10**9)

@@ -162,6 +162,7 @@ async def _everything_else_is_todays(world: World, lease: LeaseId, devnet: Any) 
     assert "ClientIP" not in text
 
 
+@pytest.mark.long
 async def test_a_recreate_request_makes_the_pods_of_an_older_builder_anew_and_keeps_the_volumes(
     devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path
 ) -> None:

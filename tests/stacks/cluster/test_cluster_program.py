@@ -559,6 +559,7 @@ def test_a_wrong_configuration_stops_the_preview_with_the_path_of_every_wrong_ke
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.long
 def test_without_metallb_the_preview_says_what_to_install(pulumi, kube, cluster):
     name = "l2advertisements.metallb.io"
     definition = kube.get(CustomResourceDefinition, name)

@@ -86,6 +86,7 @@ async def test_the_life_of_a_stack_is_the_same_whatever_runs_it(chosen, client, 
     await engine.close()
 
 
+@pytest.mark.long
 async def test_a_stack_keeps_its_passphrase_when_the_setting_changes(config, client):
     spec = small()
     before = PulumiEngine(config.model_copy(update={"secrets": "passphrase"}))

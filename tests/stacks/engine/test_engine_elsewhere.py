@@ -111,6 +111,7 @@ async def test_a_machine_with_another_key_changes_nothing(machines: Machines, tm
 
 
 @pytest.mark.devnet
+@pytest.mark.long
 async def test_what_a_dead_machine_had_begun_is_found_and_its_lock_is_broken(
     machines: Machines, client: lightkube.Client, tmp_path: Path
 ):

@@ -26,6 +26,7 @@ from tests.world.processes import start_process
 
 pytestmark = [
     pytest.mark.devnet,
+    pytest.mark.long,  # the resident engine loses each of its processes in every run (test_engine_resident.py)
     pytest.mark.xdist_group("engine"),  # they share one
     pytest.mark.asyncio(loop_scope="session"),
 ]
@@ -76,12 +77,7 @@ async def creation_with_processes(config: EngineConfig, engine: PulumiEngine, cl
 
 @pytest.mark.parametrize(
     "victims",
-    [  # the resident engine, which runs by default, loses each of its processes in every run (test_engine_resident.py)
-        pytest.param(the_command_line, marks=pytest.mark.long),
-        pytest.param(the_plugin, marks=pytest.mark.long),
-        the_worker,
-        all_of_them,
-    ],
+    [the_command_line, the_plugin, the_worker, all_of_them],
 )
 async def test_a_creation_that_loses_a_process_fails_clearly_and_the_next_converges(config, engine, client, victims):
     spec, running, killed = await creation_with_processes(config, engine, client, victims)
@@ -105,7 +101,7 @@ async def test_a_creation_that_loses_a_process_fails_clearly_and_the_next_conver
     "with_workers",
     [
         pytest.param(False, id="daemon"),  # its workers are left behind: the harder of the two
-        pytest.param(True, id="daemon and workers", marks=pytest.mark.long),
+        pytest.param(True, id="daemon and workers"),
     ],
 )
 async def test_a_killed_daemon_leaves_nothing_running_and_a_new_one_converges(own_config, client, with_workers):
@@ -149,7 +145,6 @@ async def test_a_stack_killed_in_its_first_run_and_then_destroyed_leaves_nothing
     assert spec.namespace not in await engine.stacks()
 
 
-@pytest.mark.long  # the same of the resident engine is run in `make test`
 async def test_a_run_that_takes_too_long_is_interrupted_and_leaves_no_lock(own_config, client):
     spec = demo()
     engine = PulumiEngine(own_config.model_copy(update={"operation_seconds": 0.1}))

@@ -122,7 +122,7 @@ async def test_a_refused_object_fails_the_update_for_the_same_reason_as_by_a_com
     assert resident.cause is stock.cause is FailureCause.IMMUTABLE
 
 
-@pytest.mark.parametrize("victim", ["lessor-engine", "pulumi-resource", "python"])
+@pytest.mark.parametrize("victim", ["lessor-engine", "pulumi-resource", pytest.param("python", marks=pytest.mark.long)])
 async def test_a_creation_that_loses_a_process_fails_clearly_and_the_next_converges(engine, config, client, victim):
     spec = demo()
     running = asyncio.create_task(engine.up(spec))
@@ -236,6 +236,7 @@ async def test_a_renewed_kubeconfig_is_a_second_configuration_and_gets_a_plugin_
         await engine.close()
 
 
+@pytest.mark.long
 async def test_two_configurations_at_once_have_a_plugin_each_until_their_updates_end(config, client, tmp_path):
     own = tmp_path / "kubeconfig"
     document = yaml.safe_load(config.kubeconfig.read_text())

@@ -25,7 +25,15 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=[("stock", "list"), ("resident", "list"), ("resident", "sdk")], ids=" ".join)
+_WAYS = [("stock", "list"), ("resident", "list"), ("resident", "sdk")]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(way, id=" ".join(way), marks=() if way == ("resident", "list") else pytest.mark.long)
+        for way in _WAYS
+    ]
+)
 async def engine(request: pytest.FixtureRequest, config: EngineConfig) -> AsyncIterator[PulumiEngine]:
     way, program = request.param
     engine = PulumiEngine(config.model_copy(update={"engine": way, "program": program}))

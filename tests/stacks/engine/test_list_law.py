@@ -138,6 +138,7 @@ async def test_a_list_and_the_program_leave_the_same_state_for_every_document_of
     await same_states(config, corpus(served[part::PARTS]))
 
 
+@pytest.mark.long
 async def test_the_stock_command_line_finds_nothing_to_do_for_what_a_list_has_made(config: EngineConfig) -> None:
     spec = demo()
     async with engines({"list": config}) as by:
@@ -154,6 +155,7 @@ async def test_the_stock_command_line_finds_nothing_to_do_for_what_a_list_has_ma
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.long
 async def test_a_version_that_one_way_has_made_is_changed_and_destroyed_by_the_other(
     config: EngineConfig, way: str
 ) -> None:

@@ -80,6 +80,7 @@ async def ahead(site: Site) -> Rented:
     return rented
 
 
+@pytest.mark.long
 async def test_operator_and_tenant_read_the_cause_of_whatever_keeps_a_service_from_running(site: Site) -> None:
     rented: Rented = await site.ahead[__name__]
     told = await listen(site, rented.lease, seconds=90)
