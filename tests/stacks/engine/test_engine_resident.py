@@ -122,6 +122,25 @@ async def test_a_refused_object_fails_the_update_for_the_same_reason_as_by_a_com
     assert resident.cause is stock.cause is FailureCause.IMMUTABLE
 
 
+@pytest.mark.long
+async def test_updates_that_fail_leave_no_goroutine(engine, client):
+    spec = demo()
+    assert (await engine.up(spec)).ok
+
+    async def refused(number: int) -> None:
+        client.delete(Deployment, "web", namespace=spec.namespace)
+        await until(lambda: not has_deployment(client, spec))
+        client.create(codecs.from_dict(OTHER), namespace=spec.namespace)  # its selector cannot be changed
+        assert not (await engine.up(demo(f"nginx:{number}", lease=spec.lease))).ok
+
+    await refused(2)
+    before = await status(engine)
+    for number in range(3, 15):
+        await refused(number)
+    after = await status(engine)
+    assert after["goroutines"] <= before["goroutines"] + 3, (before, after)
+
+
 @pytest.mark.parametrize("victim", ["lessor-engine", "pulumi-resource", pytest.param("python", marks=pytest.mark.long)])
 async def test_a_creation_that_loses_a_process_fails_clearly_and_the_next_converges(engine, config, client, victim):
     spec = demo()
