@@ -194,8 +194,8 @@ async def _written(site: Site, namespace: str, name: str) -> int:
     """The bytes that the container has written, as its `dd` says."""
     while (await site.inside(namespace, name, "test", "-e", "/done")).status:
         await asyncio.sleep(0.5)
-    told = (await site.inside(namespace, name, "cat", "/count")).stdout
-    return int(next(line for line in told.splitlines() if "bytes" in line).split()[0])
+    counted = (await site.inside(namespace, name, "cat", "/count")).stdout
+    return int(next(line for line in counted.splitlines() if "bytes" in line).split()[0])
 
 
 async def _inside(seconds: float) -> dict[str, float]:

@@ -40,6 +40,7 @@ class SpecInputs:
 
 _MadeFrom = tuple[SpecInputs, ClusterFacts, SpecSettings]
 _MADE = 256
+"""The leases whose last spec is kept."""
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ manifests accepted for it go to the store. `provider.runs.history` records the r
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
@@ -45,15 +46,18 @@ async def narrate(bus: Bus, database: Database, *, mask: Mask) -> None:
         await _narrate(aiter(events), rows, mask)
 
 
+_WAITING = 10_000
+
+
 class _Rows:
     """States and manifests that wait for the store. What comes while the store writes shares the next transaction: a
-    commit costs more than its rows.
+    commit costs more than its rows. A store that hangs costs the oldest of the rows that wait.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._states: list[LeaseStatus] = []
-        self._manifests: list[AcceptedManifest] = []
+        self._states = deque[LeaseStatus](maxlen=_WAITING)
+        self._manifests = deque[AcceptedManifest](maxlen=_WAITING)
         self._some = asyncio.Event()
 
     def add(self, row: LeaseStatus | AcceptedManifest) -> None:
@@ -68,8 +72,9 @@ class _Rows:
         while True:
             await self._some.wait()
             self._some.clear()
-            states, self._states = self._states, []
-            accepted, self._manifests = self._manifests, []
+            states, accepted = tuple(self._states), tuple(self._manifests)
+            self._states.clear()
+            self._manifests.clear()
             if states:
                 await _stored(save_status(self._database, *states))
             if accepted:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lease.ids import LeaseId, namespace_name
 from provider.bus.memory import MemoryBus
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Phase
@@ -54,6 +56,28 @@ async def test_rows_that_come_while_the_store_writes_share_its_next_transactions
         await asyncio.sleep(0)
     assert {status.phase for status in await known_leases(database)} == {Phase.APPLYING}
     assert (len(await known_leases(database)), database.transactions) == (20, 3)
+    task.cancel()
+    await asyncio.wait([task])
+    await database.close()
+
+
+async def test_a_store_that_hangs_costs_the_oldest_rows_and_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("provider.observe.narration._WAITING", 5)
+    bus, database = MemoryBus(), SlowDatabase(tmp_path / "x.db")
+    task = asyncio.create_task(narrate(bus, database, mask=lambda _, text: text))
+    await asyncio.sleep(0)
+    bus.publish(LEASE_STATE, LeaseStatus(LEASES[0], Phase.APPLYING, "", 1.0))
+    await eventually(lambda: database.transactions == 1)
+    for lease in LEASES[1:]:
+        bus.publish(LEASE_STATE, LeaseStatus(lease, Phase.APPLYING, "", 2.0))
+    await asyncio.sleep(0.1)
+    database.go_on.set()
+    await eventually(lambda: database.transactions == 2)
+    while len(await known_leases(database)) < 6:
+        await asyncio.sleep(0)
+    assert {status.lease for status in await known_leases(database)} == {LEASES[0], *LEASES[-5:]}
     task.cancel()
     await asyncio.wait([task])
     await database.close()
